@@ -23,6 +23,18 @@ constexpr double kWritingSeconds = 1;  // no chunk is begun after it
 constexpr size_t kShortBytes = 4096;
 constexpr int kSyncs = 5;
 
+// The first part of the path that is there and no folder, where a store cannot be; "": none is.
+std::string FirstNoFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path part;
+  for (const auto& name : std::filesystem::absolute(path, error)) {
+    part /= name;
+    if (!std::filesystem::exists(std::filesystem::symlink_status(part, error))) return "";
+    if (!std::filesystem::is_directory(part, error)) return part.string();
+  }
+  return "";
+}
+
 std::string NearestFolder(const std::string& path) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::absolute(path, error);
@@ -79,6 +91,10 @@ std::string FileSystemName(uint64_t type) {
 DiskFacts MeasureDisk(const std::string& path) {
   DiskFacts facts;
   facts.path = path;
+  if (const std::string other = FirstNoFolder(path); !other.empty()) {
+    facts.error = other + " is no folder";
+    return facts;
+  }
   const std::string folder = NearestFolder(path);
   const std::string name = absl::StrFormat("%s/.ringwood-doctor-%016x", folder, Unpredictable());
   const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

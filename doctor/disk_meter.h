@@ -7,7 +7,8 @@
 
 namespace ringwood {
 
-// A folder that is not there yet stands for the nearest one above it that is. Blocks.
+// A folder that is not there yet stands for the nearest one above it that is; one that
+// cannot be there, below a file, is an error. Blocks.
 DiskFacts MeasureDisk(const std::string& path);
 
 // "ext4", "nfs"; a number in hexadecimal where the name is not known. Of statfs(2).
