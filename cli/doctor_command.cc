@@ -162,8 +162,10 @@ void AddDoctorFlags(Command command, DoctorFlags* flags) {
       .From("RINGWOOD_NETWORK_INTERFACE");
   AddSessionFlag(command, "port_range", &survey.port_range).From("RINGWOOD_PORT_RANGE");
   AddSessionFlag(command, "transport", &survey.transport).From("RINGWOOD_TRANSPORT");
-  command.Switch("--trusted-fabric", &survey.trusted_fabric,
-                 "Judge as for a job that is given --trusted-fabric");
+  command
+      .Switch("--trusted-fabric", &survey.trusted_fabric,
+              "Judge as for a job that is given --trusted-fabric")
+      .From("RINGWOOD_TRUSTED_FABRIC");
   add("--store", &survey.store, "DIRECTORY",
       "Measure the disk of this directory of the first host; what is written is removed");
   command.Switch("--no-pairs", &flags->no_pairs, "Do not measure between the hosts");

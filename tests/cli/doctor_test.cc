@@ -85,6 +85,12 @@ TEST(Doctor, RulesForTheFirewallNameTheAddress) {
   EXPECT_THAT(run.out, AllOf(HasSubstr("127.0.0.1,  # localhost"), HasSubstr("20000-20009")));
 }
 
+TEST(Doctor, ReadsWhetherTheNetworkIsPrivateFromTheEnvironmentToo) {
+  const Finished run = RunProgram({"doctor", "--no-pairs"}, {{"RINGWOOD_TRUSTED_FABRIC", "maybe"}});
+  EXPECT_EQ(run.code, 78) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("(RINGWOOD_TRUSTED_FABRIC)"));
+}
+
 TEST(Doctor, WrongFlagsAreRefused) {
   for (const auto& [flags, named] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--firewall"}, "--port-range"},
