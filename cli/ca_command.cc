@@ -57,8 +57,14 @@ std::string Day(int64_t unix_seconds) {
 
 Status ExecuteInit(const CaFlags& flags) {
   const std::string key_file = flags.folder + "/" + kAuthorityKeyFile;
+  const std::string file = flags.folder + "/" + kAuthorityFile;
   std::error_code error;
   if (std::filesystem::exists(key_file, error)) {
+    if (!std::filesystem::exists(file, error)) {
+      return AlreadyExists(key_file + " is there without " + kAuthorityFile +
+                           ": an authority that was not finished has issued nothing; remove the "
+                           "key and try again");
+    }
     return AlreadyExists(key_file +
                          " is there: a new authority would make all of its certificates useless; "
                          "name another folder");
@@ -67,8 +73,10 @@ Status ExecuteInit(const CaFlags& flags) {
                       Authority::Make("ringwood authority", FromNow(flags.days)));
   RW_RETURN_IF_ERROR(MakePrivateFolder(flags.folder));
   RW_RETURN_IF_ERROR(WriteWhole(key_file, authority.key(), 0600));
-  const std::string file = flags.folder + "/" + kAuthorityFile;
-  RW_RETURN_IF_ERROR(WriteWhole(file, authority.certificate(), 0644));
+  if (const Status failed = WriteWhole(file, authority.certificate(), 0644); !failed.ok()) {
+    std::filesystem::remove(key_file, error);  // else it would be taken for an authority's
+    return failed;
+  }
   std::printf("%s: the authority's certificate, which all processes know\n", file.c_str());
   std::printf("%s: its key; who has it can join every job\n", key_file.c_str());
   return OkStatus();
@@ -91,14 +99,20 @@ Status ExecuteIssue(const CaFlags& flags) {
   RW_ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(flags.folder));
   const bool several = slots.first != slots.last;
   if (several) RW_RETURN_IF_ERROR(MakePrivateFolder(flags.out));
+  int64_t until = 0;  // an authority cuts what would outlast it
   for (name.slot = slots.first; name.slot <= slots.last; ++name.slot) {
     RW_ASSIGN_OR_RETURN(const Leaf leaf, authority.Issue(name, FromNow(flags.days)));
     const std::string folder =
         several ? absl::StrFormat("%s/%s-%d", flags.out, ToString(name.role), name.slot)
                 : flags.out;
     RW_RETURN_IF_ERROR(WriteIdentity(folder, authority.certificate(), leaf));
+    RW_ASSIGN_OR_RETURN(const Identity written, ReadIdentity(folder, std::time(nullptr)));
+    until = written.validity.until;
     std::printf("%s: %s\n", folder.c_str(), ToUri(name).c_str());
   }
+  const bool cut = until + kClockSeconds < FromNow(flags.days).until;
+  std::printf("valid until %s%s\n", Day(until).c_str(),
+              cut ? ", when the authority ends, and not for as long as --days says" : "");
   return OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "tests/cli/program.h"
@@ -41,6 +42,45 @@ TEST(CaCommand, ASecondAuthorityDoesNotReplaceTheFirst) {
   EXPECT_EQ(again.code, 78);
   EXPECT_THAT(again.err, HasSubstr("name another folder"));
   EXPECT_EQ(directory.Read("ca/ca.pem"), before);
+}
+
+TEST(CaCommand, SaysHowLongACertificateIsValid) {
+  TemporaryDirectory directory;
+  const std::string authority = directory.path() + "/ca", out = directory.path() + "/rank";
+  ASSERT_EQ(RunProgram({"ca", "init", authority, "--days", "10"}).code, 0);
+  for (const char* days : {"5", "100"}) {
+    const Finished issued =
+        RunProgram({"ca", "issue", authority, "--role", "rank", "--out", out, "--days", days});
+    ASSERT_EQ(issued.code, 0) << issued.err;
+    const std::string shown = RunProgram({"ca", "show", out}).out;
+    const std::string until = shown.substr(shown.find(" to ") + 4, strlen("2026-01-01 00:00 UTC"));
+    EXPECT_THAT(issued.out, HasSubstr("valid until " + until));
+    const bool cut = issued.out.find("when the authority ends") != std::string::npos;
+    EXPECT_EQ(cut, std::string(days) == "100");
+  }
+}
+
+TEST(CaCommand, AnAuthorityThatCannotBeFinishedLeavesNoKey) {
+  TemporaryDirectory directory;
+  const std::string authority = directory.path() + "/ca";
+  std::filesystem::create_directories(authority + "/ca.pem");  // no certificate can be written
+  std::filesystem::permissions(authority, std::filesystem::perms::owner_all);
+  const Finished failed = RunProgram({"ca", "init", authority});
+  EXPECT_EQ(failed.code, 78) << failed.err;
+  EXPECT_THAT(failed.err, HasSubstr("ca.pem"));
+  EXPECT_FALSE(std::filesystem::exists(authority + "/ca-key.pem"));
+  std::filesystem::remove(authority + "/ca.pem");
+  EXPECT_EQ(RunProgram({"ca", "init", authority}).code, 0);
+}
+
+TEST(CaCommand, AKeyAloneIsOfAnAuthorityThatWasNotFinished) {
+  TemporaryDirectory directory;
+  const std::string authority = directory.path() + "/ca";
+  ASSERT_EQ(RunProgram({"ca", "init", authority}).code, 0);
+  std::filesystem::remove(authority + "/ca.pem");
+  const Finished again = RunProgram({"ca", "init", authority});
+  EXPECT_EQ(again.code, 78);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("was not finished"), HasSubstr("remove the key")));
 }
 
 TEST(CaCommand, NamesWhatItCannotIssue) {
