@@ -43,7 +43,7 @@ Status ExecuteStatus(const CommandContext& context, const StatusFlags& flags) {
 
 Status ExecuteTop(const CommandContext& context, const StatusFlags& flags) {
   // Before the connection has threads, which inherit that these are blocked.
-  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH};
+  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
   RW_ASSIGN_OR_RETURN(const auto asker, StatusAsker::Open(context.environment, flags.question));
   if (flags.once) return PrintTop(asker.get());
   return RunTop(asker.get(), &signals, flags.every_seconds);

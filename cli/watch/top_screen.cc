@@ -1,6 +1,7 @@
 #include "cli/watch/top_screen.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -19,18 +20,27 @@ class Screen {
  public:
   Screen() {
     ::tcgetattr(STDIN_FILENO, &before_);
+    Enter();
+  }
+  ~Screen() { Leave(); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  // Again, too: a shell sets the terminal as it likes it while a job is stopped.
+  void Enter() {
     termios keys = before_;
     keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     ::tcsetattr(STDIN_FILENO, TCSANOW, &keys);
     std::fputs("\x1b[?1049h\x1b[?25l", stdout);
-  }
-  ~Screen() {
-    std::fputs("\x1b[?25h\x1b[?1049l", stdout);
     std::fflush(stdout);
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
+
+  // Until the shell continues the program; meanwhile screen and keys are the shell's.
+  void Stop() {
+    Leave();
+    ::raise(SIGSTOP);
+    Enter();
+  }
 
   // Each line and what was behind it; then what was below.
   void Draw(const std::vector<std::string>& frame) {
@@ -44,6 +54,12 @@ class Screen {
   }
 
  private:
+  void Leave() {
+    std::fputs("\x1b[?25h\x1b[?1049l", stdout);
+    std::fflush(stdout);
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+
   termios before_ = {};
 };
 
@@ -56,7 +72,7 @@ TerminalSize SizeNow() {
 }
 
 // Until the next frame is due. False: the user wants to end.
-bool Pause(SignalDescriptor* signals, double seconds) {
+bool Pause(SignalDescriptor* signals, double seconds, Screen* screen) {
   pollfd wait[] = {{STDIN_FILENO, POLLIN, 0}, {signals->descriptor(), POLLIN, 0}};
   ::poll(wait, 2, static_cast<int>(1000 * seconds));
   if (wait[0].revents != 0) {
@@ -64,7 +80,18 @@ bool Pause(SignalDescriptor* signals, double seconds) {
     if (::read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q') return false;
   }
   for (int signal = signals->Next(); signal != 0; signal = signals->Next()) {
-    if (signal != SIGWINCH) return false;
+    switch (signal) {
+      case SIGTSTP:
+        screen->Stop();
+        break;
+      case SIGCONT:
+        screen->Enter();
+        break;
+      case SIGWINCH:
+        break;
+      default:
+        return false;
+    }
   }
   return true;
 }
@@ -93,7 +120,7 @@ Status RunTop(StatusAsker* asker, SignalDescriptor* signals, double every_second
   RW_ASSIGN_OR_RETURN(view.status, asker->Ask());
   Screen screen;
   screen.Draw(TopFrame(view, SizeNow(), true));
-  while (Pause(signals, every_seconds)) {
+  while (Pause(signals, every_seconds, &screen)) {
     Look(asker, &view);
     screen.Draw(TopFrame(view, SizeNow(), true));
   }

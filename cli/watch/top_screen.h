@@ -10,8 +10,9 @@ namespace ringwood {
 // One frame on standard output, in colors where that is a terminal.
 Status PrintTop(StatusAsker* asker);
 
-// Invalid where there is no terminal. Ends with one of `signals` but SIGWINCH, which draws anew;
-// they are blocked in all threads.
+// Invalid where there is no terminal. Ends with one of `signals` but SIGWINCH, which draws anew,
+// SIGTSTP, which gives the terminal back and stops, and SIGCONT, which takes it again; they are
+// blocked in all threads.
 Status RunTop(StatusAsker* asker, SignalDescriptor* signals, double every_seconds);
 
 }  // namespace ringwood

@@ -242,6 +242,30 @@ def test_top_draws_frames_that_fit_and_ends_with_q(tmp_path):
         assert code == 0 and top.seen.endswith("\x1b[?25h\x1b[?1049l"), top.seen[-200:]
 
 
+def test_top_gives_the_terminal_back_while_it_is_stopped(tmp_path):
+    with Job(tmp_path, JOB, tmp_path, 100000, ranks=2) as job:
+        job.wait(lambda: len(ranks_of(job.status())) == 2)
+        top = Terminal([PROGRAM, "top", "--coordinator", job.coordinator(), "--store", job.store(), "--every", "0.1"], 30, 110)
+        try:
+            top.wait(lambda seen: len(frames(seen)) >= 2)
+            keys = termios.tcgetattr(top.descriptor)[3]
+            assert not keys & termios.ICANON
+            os.kill(top.process, signal.SIGTSTP)  # as a shell's Ctrl-Z
+            top.wait(lambda seen: seen.endswith("\x1b[?25h\x1b[?1049l"))
+            ended, status = os.waitpid(top.process, os.WUNTRACED)
+            assert ended and os.WIFSTOPPED(status), status
+            assert termios.tcgetattr(top.descriptor)[3] & termios.ICANON
+            drawn = len(top.seen)
+            os.kill(top.process, signal.SIGCONT)
+            top.wait(lambda seen: "\x1b[?1049h\x1b[?25l" in seen[drawn:] and frames(seen[drawn:]))
+            assert not termios.tcgetattr(top.descriptor)[3] & termios.ICANON
+        finally:
+            os.kill(top.process, signal.SIGCONT)
+            top.type("q")
+            code = top.end()
+        assert code == 0, top.seen[-200:]
+
+
 def test_off_loopback_a_status_port_without_a_token_is_refused():
     ended = run((PROGRAM, "server", "--listen", "127.0.0.1:0", "--insecure", "--http", "192.0.2.1:0"))
     assert ended.code == 78 and "--trusted-fabric" in ended.output, ended.output
