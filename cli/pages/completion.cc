@@ -21,7 +21,7 @@ _ringwood() {
       if declare -F _command_offset >/dev/null; then
         _command_offset $((i + 1))
       else
-        COMPREPLY=($(compgen -c -f -- "$cur"))
+        mapfile -t COMPREPLY < <(compgen -c -f -- "$cur")
       fi
       return
     fi
@@ -41,19 +41,19 @@ constexpr char kBashMiddle[] = R"(        command=${command:+$command }${COMP_WO
 
 constexpr char kBashEnd[] = R"(  esac
   case "$kind$equals" in
-    words | words1 | alone1) COMPREPLY=($(compgen -W "$values" -- "$cur")) ;;
+    words | words1 | alone1) mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur") ;;
     text | text1) COMPREPLY=() ;;
     directory | directory1)
       compopt -o filenames 2>/dev/null
-      COMPREPLY=($(compgen -d -- "$cur")) ;;
+      mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     *)
       if [[ $cur == -* ]]; then
-        COMPREPLY=($(compgen -W "$flags" -- "$cur"))
+        mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur")
       elif [[ -n $subcommands ]]; then
-        COMPREPLY=($(compgen -W "$subcommands" -- "$cur"))
+        mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$cur")
       else
         compopt -o filenames 2>/dev/null
-        COMPREPLY=($(compgen -f -- "$cur"))
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       fi ;;
   esac
 }
@@ -120,7 +120,8 @@ Kind KindOf(const FlagText& flag) {
                                  [](char letter) { return letter >= 'a' && letter <= 'z'; });
   if (words) return Kind::kWords;
   if (flag.value == "FILE" || flag.value == "PATH") return Kind::kFile;
-  return flag.value == "DIRECTORY" ? Kind::kDirectory : Kind::kText;
+  const bool folder = flag.value == "DIRECTORY" || flag.value == "FOLDER";
+  return folder ? Kind::kDirectory : Kind::kText;
 }
 
 std::string ValuesOf(const FlagText& flag) { return absl::StrReplaceAll(flag.value, {{"|", " "}}); }

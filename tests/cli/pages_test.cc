@@ -62,6 +62,7 @@ TEST(BashCompletion, AFlagIsFollowedByItsValues) {
   EXPECT_THAT(script, HasSubstr("-w | --wire) kind=words values='fp32 bf16' ;;"));
   EXPECT_THAT(script, HasSubstr("--resume) kind=alone values='1 auto' ;;"));
   EXPECT_THAT(script, HasSubstr("--store) kind=directory ;;"));
+  EXPECT_THAT(script, HasSubstr("--identity) kind=directory ;;"));
   EXPECT_THAT(script, Not(HasSubstr("--elastic)")));
 }
 
@@ -70,6 +71,11 @@ TEST(FishCompletion, AFlagIsFollowedByItsValuesAndItsHelp) {
   EXPECT_THAT(script, HasSubstr("\"__ringwood_in 'run'\" -s w -l wire -x -a 'fp32 bf16' "
                                 "-d 'Send dense gradients as \\'fp32\\''\n"));
   EXPECT_THAT(script, HasSubstr("\"__ringwood_in 'checkpoint'\" -a list -d 'List'\n"));
+}
+
+TEST(FishCompletion, AFlagOfAFolderIsFollowedByOne) {
+  EXPECT_THAT(FishCompletion(Commands()), HasSubstr("-l identity -r -F -d 'Who'\n"));
+  EXPECT_THAT(ZshCompletion(Commands()), HasSubstr("'--identity=[Who]:value:_files -/'"));
 }
 
 // Of the files that this process writes, as on a disk that is full.

@@ -98,6 +98,16 @@ def test_bash_completes_commands_and_leaves_the_ranks_program_alone(installed, t
     assert offered[3] == [f"{tmp_path}/train.py"]
 
 
+def test_bash_offers_names_with_spaces_whole_and_folders_alone(installed, tmp_path):
+    script = installed / "share" / "bash-completion" / "completions" / "ringwood"
+    (tmp_path / "a file").touch()
+    (tmp_path / "a folder").mkdir()
+    for flag, names in {"pull --out": {"a file", "a folder"}, "pull --identity": {"a folder"}, "pull --store": {"a folder"}}.items():
+        typed = f"COMP_WORDS=(ringwood {flag} {tmp_path}/); COMP_CWORD=3; _ringwood; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        ended = subprocess.run(["bash", "--norc", "-c", f"source {script}\n{typed}"], capture_output=True, text=True)
+        assert set(ended.stdout.splitlines()) == {f"{tmp_path}/{name}" for name in names}, (flag, ended)
+
+
 # Types each line in an interactive zsh, then Tab, and prints what stands there. Arguments: the folder, the lines.
 ZSH = r"""
 zmodload zsh/zpty
