@@ -14,7 +14,7 @@ constexpr char kSpaces[] = " \t\r\n";
 }  // namespace
 
 StatusOr<std::string> ReadTokenFile(const std::string& source, const std::string& file) {
-  const auto read = ReadSmallFile(file, kMaxTokenFileBytes);
+  const auto read = ReadSmallFile(file, kMaxTokenFileBytes + 1);
   if (read.status().code() == StatusCode::kInvalidArgument) return Annotate(read.status(), source);
   if (!read.ok()) return NotFound(source + ": " + Message(read.status()));
   if (!IsPrivateOrAnothers(*read)) {
@@ -23,6 +23,10 @@ StatusOr<std::string> ReadTokenFile(const std::string& source, const std::string
                         source, file, read->mode, file));
   }
   const std::string& text = read->content;
+  if (text.size() > kMaxTokenFileBytes) {
+    return Invalid(absl::StrFormat("%s: %s is longer than %d bytes, which no token is", source,
+                                   file, kMaxTokenFileBytes));
+  }
   const size_t begin = text.find_first_not_of(kSpaces);
   if (begin == std::string::npos) {
     return NotFound(absl::StrFormat("%s: no token in %s", source, file));

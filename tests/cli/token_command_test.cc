@@ -42,6 +42,29 @@ TEST(TokenCommand, ATokenIsRenewedInItsFile) {
   EXPECT_NE(directory.Read("token"), first);
 }
 
+TEST(TokenCommand, AServerTakesNoSecretThatIsNone) {
+  const TemporaryDirectory directory;
+  for (const auto& [text, why] :
+       Environment{{"short",
+                    "has 5 characters, and has to have 16 at least; make one with `ringwood token"},
+                   {"twenty\x01letters-or-so", "something else than the printable characters"}}) {
+    const std::string file = directory.Write("secret", text);
+    std::filesystem::permissions(
+        file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    for (const bool variable : {false, true}) {
+      std::vector<std::string> words = {"server", "--insecure", "--listen", "127.0.0.1:0"};
+      if (!variable) words.insert(words.end(), {"--token-file", file});
+      words.insert(words.end(), {"--", "true"});
+      const Finished refused =
+          RunProgram(words, {{"RINGWOOD_TOKEN_FILE", variable ? file : std::string()}});
+      EXPECT_EQ(refused.code, 78) << refused.err;
+      EXPECT_THAT(refused.err, HasSubstr(why));
+      EXPECT_THAT(refused.err, HasSubstr(file));
+      EXPECT_EQ(refused.err.find(text), std::string::npos);
+    }
+  }
+}
+
 TEST(TokenCommand, ATokenFileWinsOverTheStores) {
   const TemporaryDirectory directory;
   const std::string secret = directory.path() + "/secret", kept = directory.path() + "/token";

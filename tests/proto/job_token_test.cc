@@ -151,6 +151,13 @@ TEST_F(TokenFileTest, WithoutATokenIsNamed) {
   EXPECT_THAT(Why(), HasSubstr("is not a file"));
 }
 
+TEST_F(TokenFileTest, IsNotCutWhereItIsTooLong) {
+  Write(std::string(4096, 'a'), 0600);
+  EXPECT_EQ(ReadTokenFile("--token-file", file_)->size(), 4096u);
+  Write(std::string(4097, 'a'), 0600);
+  EXPECT_THAT(Why(), HasSubstr(file_ + " is longer than 4096 bytes"));
+}
+
 TEST_F(TokenFileTest, IsKeptForThisUserAlone) {
   Write("an older one, for all", 0644);
   ASSERT_TRUE(KeepToken(file_, "newer").ok());
