@@ -1,6 +1,7 @@
 #include "jobs/job_limits.h"
 
 #include <charconv>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/str_format.h"
@@ -57,7 +58,12 @@ StatusOr<std::map<std::string, JobLimits>> ParseJobLimits(const std::string& tex
     if (!(words >> job)) continue;
     const auto [place, added] = jobs.emplace(job, defaults);
     Status read = added ? OkStatus() : Invalid("the job \"" + job + "\" stands here twice");
-    while (read.ok() && words >> word) read = ReadLimit(word, &place->second);
+    std::set<std::string> named;
+    while (read.ok() && words >> word) {
+      const std::string name = word.substr(0, word.find('='));
+      read = named.insert(name).second ? ReadLimit(word, &place->second)
+                                       : Invalid("the limit \"" + name + "\" stands here twice");
+    }
     if (!read.ok()) return Annotate(read, absl::StrFormat("%s, line %d", source, number));
   }
   return jobs;

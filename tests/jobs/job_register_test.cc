@@ -124,6 +124,7 @@ TEST(JobLimits, AreReadALineAJob) {
 TEST(JobLimits, WhatIsWrongIsNamedWithItsLine) {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
            {"a\na\n", "FILE, line 2: the job \"a\" stands here twice"},
+           {"a memory=1G memory=2G\n", "FILE, line 1: the limit \"memory\" stands here twice"},
            {"a memory\n", "FILE, line 1: \"memory\" is not NAME=VALUE"},
            {"\na memory=x\n", "FILE, line 2: \"x\" is not a size"},
            {"a keep=1\n", "\"1\" is not a number from 2 on"},
