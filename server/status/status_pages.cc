@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "base/net/endpoint.h"
 #include "base/net/socket_address.h"
 #include "proto/job_token.h"
@@ -31,7 +32,7 @@ bool IsOwnHost(const std::string& host) {
 // The token that was brought, "" where none is needed.
 StatusOr<std::string> StatusPages::Admit(const HttpRequest& request) const {
   if (!options_.guarded) return std::string();
-  if (options_.token.empty() || request.authorization.rfind(kBearer, 0) != 0) {
+  if (options_.token.empty() || !absl::StartsWithIgnoreCase(request.authorization, kBearer)) {
     return Denied("this request has no token");
   }
   const std::string token = request.authorization.substr(sizeof(kBearer) - 1);

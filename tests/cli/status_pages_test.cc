@@ -67,6 +67,7 @@ TEST(StatusPages, FactsNeedTheTokenWhereStrangersReachThePort) {
     EXPECT_EQ(pages.Answer({"GET", path, "h1:80", "Bearer secre"}).code, 401);
     EXPECT_EQ(pages.Answer({"GET", path, "h1:80", "secret"}).code, 401);
     EXPECT_EQ(pages.Answer({"GET", path, "h1:80", "Bearer secret"}).code, 200);
+    EXPECT_EQ(pages.Answer({"GET", path, "h1:80", "bearer secret"}).code, 200);  // RFC 9110, 11.1
   }
   const HttpAnswer page = pages.Answer({"GET", "/", "h1:80", ""});
   EXPECT_EQ(page.code, 200);
