@@ -1,9 +1,13 @@
 // ringwood checkpoint import
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <memory>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
@@ -18,6 +22,14 @@ struct ImportFlags {
   ImportRequest request;
   std::string job;
 };
+
+// One word for a shell.
+std::string ShellWord(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char letter) {
+    return absl::ascii_isalnum(letter) || absl::StrContains("/._-+=:,@%", letter);
+  });
+  return plain ? text : "'" + absl::StrReplaceAll(text, {{"'", "'\\''"}}) + "'";
+}
 
 Status Import(ImportFlags* flags) {
   ImportRequest& request = flags->request;
@@ -54,7 +66,7 @@ Status Import(ImportFlags* flags) {
       "position and random\n  states are not in the file and begin anew\n",
       std::to_string(imported->step()).c_str(), std::to_string(imported->epoch()).c_str(),
       job.c_str(), FormatCount(tensors, "tensor").c_str(),
-      FormatBytes(static_cast<double>(imported->bytes())).c_str(), request.store.c_str(),
+      FormatBytes(static_cast<double>(imported->bytes())).c_str(), ShellWord(request.store).c_str(),
       job.c_str());
   return OkStatus();
 }

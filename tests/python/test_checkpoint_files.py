@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 
@@ -96,6 +98,13 @@ def test_an_export_that_is_interrupted_leaves_nothing(trained, tmp_path):
     command = [PROGRAM, "checkpoint", "export", "--store", trained / "store", "--safetensors", tmp_path / "out"]
     ended = subprocess.run(command, preexec_fn=stopped_before_it_begins, capture_output=True, text=True)
     assert ended.returncode != 0 and not list(tmp_path.iterdir()), (ended, list(tmp_path.iterdir()))
+
+
+def test_the_command_that_an_import_prints_is_one_for_a_shell(tmp_path):
+    safetensors.save_file({"a": torch.ones(3)}, tmp_path / "in")
+    store = tmp_path / "it's a store; true"
+    printed = re.search("`(.*)`", import_(store, tmp_path / "in"))[1]
+    assert shlex.split(printed)[3] == str(store), printed
 
 
 def import_(store, file, *flags, code=0):
