@@ -1,11 +1,14 @@
 #include <algorithm>
-#include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "plan/strategy/select_lane.h"
 
 namespace ringwood {
 namespace {
+
+constexpr size_t kMostStates = 20'000'000;  // over all tensors: two seconds' search
 
 struct Tail {  // the tensors of one group, summed
   double backward = 0;
@@ -90,12 +93,18 @@ std::vector<size_t> Omgs(const SelectLane& lane) {
   return lasts;
 }
 
-std::vector<size_t> OmgsExact(const SelectLane& lane) {
+std::optional<std::vector<size_t>> OmgsExact(const SelectLane& lane) {
   const size_t n = lane.elements.size();
   std::vector<std::vector<State>> fronts(n + 1);
   fronts[0].push_back(State());
+  size_t reached = 1;  // states of all fronts before j: the states that j looks at
+  size_t looked_at = 0;
   for (size_t j = 1; j <= n; ++j) {
+    looked_at += reached;
+    const size_t left = n - j;  // tensors, each of which adds a state to its front, or more
+    if (looked_at + left * reached + left * (left + 1) / 2 > kMostStates) return std::nullopt;
     std::vector<State> states;
+    states.reserve(reached);
     Tail tail;
     for (size_t i = j; i-- > 0;) {
       tail.Add(lane, i);
@@ -108,6 +117,7 @@ std::vector<size_t> OmgsExact(const SelectLane& lane) {
       }
     }
     fronts[j] = Front(std::move(states));
+    reached += fronts[j].size();
   }
   std::vector<size_t> lasts;
   size_t at = fronts[n].size() - 1;  // a front falls in `lane`

@@ -1,6 +1,7 @@
 // Sparse tensors merged as OMGS-SGD does; tensors that the user wants dense share the rings of the
 // exact merging.
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
@@ -58,8 +59,11 @@ Plan PlanOmgs(const Problem& problem, bool exact) {
     density = std::max(density, problem.input->tensors[t].density);
   }
   const SelectLane lane = LaneOf(problem, routes.sparse, density);
-  const std::vector<size_t> lasts = exact ? OmgsExact(lane) : Omgs(lane);
-  for (const Run& run : Play(lane, CapElements(problem, routes.sparse, lasts))) {
+  std::optional<std::vector<size_t>> lasts;
+  if (exact) lasts = OmgsExact(lane);
+  const bool too_many = exact && !lasts;
+  if (!lasts) lasts = Omgs(lane);
+  for (const Run& run : Play(lane, CapElements(problem, routes.sparse, *lasts))) {
     const auto begin = routes.sparse.begin();
     std::vector<uint32_t> tensors(begin + static_cast<ptrdiff_t>(run.first),
                                   begin + static_cast<ptrdiff_t>(run.last) + 1);
@@ -71,7 +75,8 @@ Plan PlanOmgs(const Problem& problem, bool exact) {
     group.reason = absl::StrCat(
         run.first == run.last ? "alone" : absl::StrCat("merged ", run.last - run.first + 1),
         ": its selection delays backward by ", FormatSeconds(lane.selection.Seconds(elements)),
-        ", a start-up is ", FormatSeconds(lane.cost.Startup()));
+        ", a start-up is ", FormatSeconds(lane.cost.Startup()),
+        too_many ? ", by omgs's rule: too many tensors for an exact search" : "");
     groups.push_back(std::move(group));
   }
   return Finish(exact ? "omgs-exact" : "omgs", problem, std::move(groups));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "plan/model/cost.h"
@@ -26,7 +27,7 @@ std::vector<size_t> Omgs(const SelectLane& lane);
 
 // The earliest end over all groupings. The state after tensor j is a pair (compute end, lane end);
 // both are better when smaller and every step is monotone in both, so the Pareto front of the pairs
-// is enough. O(L^2 F), F = size of the front.
-std::vector<size_t> OmgsExact(const SelectLane& lane);
+// is enough. O(L^2 F), F = size of the front; nothing where that would take more than some seconds.
+std::optional<std::vector<size_t>> OmgsExact(const SelectLane& lane);
 
 }  // namespace ringwood

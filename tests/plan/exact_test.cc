@@ -155,7 +155,7 @@ TEST(Omgs, ExactEqualsEnumeration) {
     for (unsigned mask = 0; mask < 1u << (n - 1); ++mask) {
       least = std::min(least, EndOf(Play(lane, LastsOf(mask, n))));
     }
-    EXPECT_NEAR(EndOf(Play(lane, OmgsExact(lane))), least, 1e-12);
+    EXPECT_NEAR(EndOf(Play(lane, *OmgsExact(lane))), least, 1e-12);
     worst = std::max(worst, EndOf(Play(lane, Omgs(lane))) / least);
   }
   EXPECT_GT(worst, 1);  // the published rule is not exact

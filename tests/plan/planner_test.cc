@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "plan/sparse_groups.h"
 #include "plan/strategy/lane.h"
@@ -143,6 +144,23 @@ TEST(Planner, SmallSparseTensorsShareMessages) {
       for (const Group& group : plan.groups) entries += group.k;
       EXPECT_EQ(entries, 10 * 20000 + 10u);
     }
+  }
+}
+
+TEST(Planner, OmgsExactTakesTheRuleWhereItsSearchIsTooLong) {
+  PlanInput input;
+  input.world = 4;
+  for (int i = 0; i < 10000; ++i) {
+    input.tensors.push_back({absl::StrCat("t", i), 64 + 100u * (i % 7), "sparse", 0.01});
+  }
+  const Plan exact = *MakePlan("omgs-exact", input);
+  const Plan rule = *MakePlan("omgs", input);
+  EXPECT_EQ(exact.planner, "omgs-exact");
+  ASSERT_EQ(exact.groups.size(), rule.groups.size());
+  for (size_t g = 0; g < rule.groups.size(); ++g) {
+    EXPECT_EQ(exact.groups[g].tensors, rule.groups[g].tensors);
+    EXPECT_EQ(exact.groups[g].reason,
+              rule.groups[g].reason + ", by omgs's rule: too many tensors for an exact search");
   }
 }
 
