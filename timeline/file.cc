@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kMaxMicroseconds = 1e15;  // 30 years of a monotonic clock
 constexpr int kMaxRank = 1 << 20;
+constexpr int kMaxDepth = 64;  // of JSON within JSON: an event has 2, and copies recurse
 
 // Numbers and texts of an event; what is missing or of another type is 0 or "".
 double Number(const Json& event, const char* name) {
@@ -110,7 +111,16 @@ Status ParseTimelineFile(const std::string& text, const std::string& file,
     const bool cut = lines.eof();  // no newline at its end
     while (!line.empty() && (line.back() == ',' || line.back() == '\r')) line.pop_back();
     if (line.empty() || line == "[" || line == "]") continue;
-    Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    bool deep = false;
+    const auto shallow = [&deep](int depth, Json::parse_event_t, const Json&) {
+      deep = deep || depth > kMaxDepth;
+      return !deep;
+    };
+    Json event = Json::parse(line, shallow, /*allow_exceptions=*/false);
+    if (deep) {
+      return Corrupt(absl::StrFormat("%s:%d: JSON nested more than %d deep, no event of a timeline",
+                                     file, number, kMaxDepth));
+    }
     if (!event.is_object()) {
       if (cut) break;
       return Corrupt(absl::StrFormat("%s:%d: not an event of a timeline", file, number));

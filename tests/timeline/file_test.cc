@@ -87,6 +87,15 @@ TEST(TimelineFile, ALastLineThatWasCutIsLeftOut) {
   }
 }
 
+TEST(TimelineFile, AnEventMayBeNested64Deep) {
+  for (const int depth : {62, 63}) {  // and the event itself, and a number
+    const std::string nested = std::string(depth, '[') + "1" + std::string(depth, ']');
+    std::vector<RankTimeline> ranks;
+    EXPECT_TRUE(ParseTimelineFile("{\"pid\":0,\"args\":" + nested + "}\n", "t.json", &ranks).ok());
+    EXPECT_EQ(ranks.size(), 1u);
+  }
+}
+
 TEST(TimelineFile, AMergedFileReadsLikeItsParts) {
   std::vector<RankTimeline> ranks;
   ASSERT_TRUE(ParseTimelineFile(File(), "t.json", &ranks).ok());
@@ -109,6 +118,10 @@ TEST(TimelineFile, OtherContentIsNamedByFileAndLine) {
   EXPECT_THAT(error("{\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":-1}\n"),
               HasSubstr("ends before it begins"));
   EXPECT_THAT(error("[\n]\n"), HasSubstr("no events"));
+  const std::string deep(100'000, '[');
+  EXPECT_THAT(error("[\n{\"pid\":0,\"args\":" + deep + std::string(deep.size(), ']') + "}\n"),
+              HasSubstr("t.json:2: JSON nested more than 64 deep"));
+  EXPECT_THAT(error("{\"pid\":0,\"args\":{\"a\":" + deep), HasSubstr("t.json:1: JSON nested"));
   EXPECT_TRUE(ranks.empty());
   EXPECT_FALSE(ReadTimelineFiles({"/nonexistent.json"}).ok());
 }
