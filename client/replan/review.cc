@@ -1,6 +1,7 @@
 #include "client/replan/review.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "absl/strings/str_format.h"
@@ -98,10 +99,20 @@ AffineFit SentIn(const PlanQuestion& question) {
   return fit;
 }
 
+Status CheckFit(const char* route, const AffineFit& fit) {
+  for (const double number : {fit.startup_seconds, fit.seconds_per_byte}) {
+    if (!std::isfinite(number) || number < 0) {
+      return Internal(absl::StrFormat("what was measured of the %s, %g s + %g s/B, is no cost",
+                                      route, fit.startup_seconds, fit.seconds_per_byte));
+    }
+  }
+  return OkStatus();
+}
+
 // What the planners get, in `order`.
-PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
-                        const std::vector<uint32_t>& order, const AffineFit& ring,
-                        const Samples& samples) {
+StatusOr<PlanInput> MeasuredInput(const PlanQuestion& question, const Measured& measured,
+                                  const std::vector<uint32_t>& order, const AffineFit& ring,
+                                  const Samples& samples) {
   PlanInput input = question.input;
   for (size_t i = 0; i < order.size(); ++i) {
     input.tensors[i] = question.input.tensors[order[i]];
@@ -115,7 +126,9 @@ PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
   input.ring_cost = ring.cost();
   const int fanout = static_cast<int>(question.plan.fanout);
   const AffineFit tree = Line(TreeCost(input, fanout));
-  input.tree_cost = Refine(tree, samples.tree).cost();
+  const AffineFit refined = Refine(tree, samples.tree);
+  RW_RETURN_IF_ERROR(CheckFit("tree", refined));
+  input.tree_cost = refined.cost();
   if (samples.selected_elements > 0) {
     input.selection = {
         .fixed_seconds = 0,
@@ -172,7 +185,9 @@ AffineFit Refine(const AffineFit& before, const std::vector<std::pair<double, do
   if (seconds > startups) {
     after.seconds_per_byte = (seconds - startups) / bytes;
   } else {  // even the start-ups take less than was thought
-    const double scale = seconds / (startups + before.seconds_per_byte * bytes);
+    const double thought = startups + before.seconds_per_byte * bytes;
+    if (thought == 0) return before;  // it was free and is
+    const double scale = seconds / thought;
     after.startup_seconds *= scale;
     after.seconds_per_byte *= scale;
   }
@@ -202,10 +217,12 @@ StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measur
   }
   const Samples samples = SamplesOf(question, measured);
   const AffineFit ring = Refine(SentIn(question), samples.ring);
+  RW_RETURN_IF_ERROR(CheckFit("ring", ring));
   const std::vector<uint32_t> order = ReadyOrder(measured);
   std::vector<uint32_t> place(order.size());  // in ready order, of each tensor of the table
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  const PlanInput input = MeasuredInput(question, measured, order, ring, samples);
+  RW_ASSIGN_OR_RETURN(const PlanInput input,
+                      MeasuredInput(question, measured, order, ring, samples));
   RW_ASSIGN_OR_RETURN(Plan better, MakePlan(question.planner, input));
   better = AtStage(std::move(better), input.tensors, question.stage);
   const double now = Predict(input, Renumbered(question.plan, place)) + measured.tail_seconds;

@@ -53,7 +53,8 @@ double OwnSeconds(const Measured& measured);
 // longer.
 double Drift(double promised, const Measured& measured);
 
-// `measured` is of all ranks, its ready_seconds by table, its groups by `question.plan`.
+// `measured` is of all ranks, its ready_seconds by table, its groups by `question.plan`. An error
+// where what was measured is no cost or of another plan.
 StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measured);
 
 // Fits a cost to the (bytes, seconds) of groups: both parameters if the sizes are far enough apart,

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "client/replan/adapter.h"
@@ -241,6 +244,33 @@ TEST(Review, ADelayIsNoReasonToMerge) {
   ASSERT_TRUE(slow.ok()) << slow.status();
   ASSERT_TRUE(slow->plan) << slow->reason;
   EXPECT_EQ(slow->plan->groups.size(), 1u) << slow->reason;
+}
+
+// One host whose clock has seen no time pass: the fit is {0, 0}, and so is what was measured.
+TEST(Review, WhatWasFreeAndIsHasACost) {
+  const AffineFit free{0, 0, 0};
+  EXPECT_EQ(Refine(free, {{1024, 0}}).startup_seconds, 0);
+  EXPECT_EQ(Refine(free, {{1024, 0}}).seconds_per_byte, 0);
+  const PlanInput table = Table(100'000);
+  const Plan plan = Made("single", table);
+  const auto answer = Review({"exact", table, plan, 0, free}, Reality(table, plan, free));
+  EXPECT_TRUE(answer.ok()) << answer.status();
+}
+
+TEST(Review, WhatIsNoCostIsAnError) {
+  PlanInput table = Table(100'000);
+  for (const char* lane : {"ring", "tree"}) {
+    if (std::string(lane) == "tree") {
+      for (TensorSpec& tensor : table.tensors) tensor.route = "sparse";
+    }
+    const Plan plan = Made("omgs", table);
+    const AffineFit ring{1e-3, 1e-9, 0};
+    Measured measured = Reality(table, plan, ring);
+    measured.group_seconds[0] = std::numeric_limits<double>::infinity();
+    const auto answer = Review({"exact", table, plan, 0, ring}, measured);
+    ASSERT_FALSE(answer.ok());
+    EXPECT_THAT(Message(answer.status()), HasSubstr(absl::StrCat("measured of the ", lane)));
+  }
 }
 
 // From groups apart to another plan, on a network where messages should be merged.
