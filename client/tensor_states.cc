@@ -40,11 +40,12 @@ Status TensorStates::Begin(Restore* from, int rank, int world) {
   states_.resize(table_.size());
   if (from == nullptr) return OkStatus();
   for (size_t id = 0; id < table_.size(); ++id) RW_RETURN_IF_ERROR(RestoreReach(id, from));
+  std::vector<std::string> stilled;  // tensors that have no momentum correction any more
   for (int of = rank;; of += world) {
     RW_ASSIGN_OR_RETURN(const bool there, from->HasRank(of));
     if (!there) break;
     for (size_t id = 0; id < table_.size(); ++id) {
-      RW_RETURN_IF_ERROR(TakeOwed(id, from, of, of == rank));
+      RW_RETURN_IF_ERROR(TakeOwed(id, from, of, of == rank, &stilled));
     }
   }
   if (from->replayed() > 0) {  // the log has what was applied, not what each rank still owed
@@ -55,11 +56,20 @@ Status TensorStates::Begin(Restore* from, int rank, int world) {
                           from->replayed(), from->step(), norm));
     }
     Forget();
+  } else if (!stilled.empty()) {
+    const std::string others =
+        stilled.size() > 1 ? absl::StrFormat(" and %d more", stilled.size() - 1) : "";
+    Log(LogLevel::kWarning,
+        absl::StrFormat("the checkpoint of step %d has a velocity of %s%s, without momentum "
+                        "correction now: it is dropped; to keep it, set momentum "
+                        "(momentum_correction in PyTorch) as it was",
+                        from->step(), stilled.front(), others));
   }
   return OkStatus();
 }
 
-Status TensorStates::TakeOwed(size_t id, Restore* from, int of, bool own) {
+Status TensorStates::TakeOwed(size_t id, Restore* from, int of, bool own,
+                              std::vector<std::string>* stilled) {
   const std::string residual = ResidualItem(table_.name(id));
   const std::string momentum = MomentumItem(table_.name(id));
   RW_ASSIGN_OR_RETURN(const bool owes, from->RankHas(of, residual));
@@ -74,7 +84,12 @@ Status TensorStates::TakeOwed(size_t id, Restore* from, int of, bool own) {
   std::copy(owed.begin(), owed.end(), states_[id]->mutable_residual().begin());
   RW_ASSIGN_OR_RETURN(const bool moves, from->RankHas(of, momentum));
   if (!moves) return OkStatus();
-  return from->ReadOfRank(of, momentum, std::as_writable_bytes(states_[id]->mutable_momentum()));
+  const std::span<float> velocity = states_[id]->mutable_momentum();
+  if (velocity.empty()) {
+    stilled->push_back(table_.name(id));
+    return OkStatus();
+  }
+  return from->ReadOfRank(of, momentum, std::as_writable_bytes(velocity));
 }
 
 Status TensorStates::RestoreReach(size_t id, Restore* from) {

@@ -97,8 +97,9 @@ class TensorStates {
 
  private:
   std::unique_ptr<SparseTensor> Make(size_t id, uint64_t k) const;
-  // What rank `of` of the checkpoint owed; `own`: this rank was it.
-  Status TakeOwed(size_t id, Restore* from, int of, bool own);
+  // What rank `of` of the checkpoint owed; `own`: this rank was it. Adds the tensor to `stilled` if
+  // its velocity is saved and it has none now.
+  Status TakeOwed(size_t id, Restore* from, int of, bool own, std::vector<std::string>* stilled);
   StatusOr<std::unique_ptr<SparseTensor>> CopyFromDevice(size_t id) const;
   // The exchange of its device's, or null.
   DeviceSparseExchange* DeviceOf(size_t id) const {

@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 // A dense exchange that has rounded something away.
@@ -31,11 +32,12 @@ class Rounding : public Exchange {
   const std::vector<BlockReach> reach_;
 };
 
-// A checkpoint of one rank, whose shared items these are.
+// A checkpoint of one rank, whose shared items these are, and these are the rank's own.
 class SavedItems : public StoreClient {
  public:
-  explicit SavedItems(std::map<std::string, std::vector<BlockReach>> items)
-      : items_(std::move(items)) {}
+  explicit SavedItems(std::map<std::string, std::vector<BlockReach>> items,
+                      std::map<std::string, std::vector<float>> own = {})
+      : items_(std::move(items)), own_(std::move(own)) {}
   Status Save(const StripeName&, const Arena&, Duration, const Sent&) override {
     return Internal("not saved");
   }
@@ -45,17 +47,23 @@ class SavedItems : public StoreClient {
     for (const auto& [name, reach] : items_) {
       if (rank == 0) items.push_back({name, true, reach.size() * sizeof(BlockReach)});
     }
+    for (const auto& [name, values] : own_) {
+      if (rank == 0) items.push_back({name, false, values.size() * sizeof(float)});
+    }
     return items;
   }
-  Status Load(const CheckpointName&, uint32_t, const std::string& name, bool,
+  Status Load(const CheckpointName&, uint32_t, const std::string& name, bool shared,
               std::span<std::byte> out) override {
-    std::ranges::copy(std::as_bytes(std::span(items_.at(name))), out.begin());
+    std::ranges::copy(shared ? std::as_bytes(std::span(items_.at(name)))
+                             : std::as_bytes(std::span(own_.at(name))),
+                      out.begin());
     return OkStatus();
   }
   void Cancel() override {}
 
  private:
   const std::map<std::string, std::vector<BlockReach>> items_;
+  const std::map<std::string, std::vector<float>> own_;
 };
 
 class States : public ::testing::Test {
@@ -154,6 +162,28 @@ TEST_F(States, WhatBlocksOfAnotherSizeReachedIsLearnedAnew) {
     const Status begun = resumed.Begin(&from, 0, 1);
     ASSERT_TRUE(begun.ok()) << begun;
     EXPECT_THAT(resumed.reach(0), SizeIs(saved == blocks.size() ? saved : 0));
+  }
+}
+
+TEST_F(States, AVelocityIsDroppedWithAWordWhereThereIsNoMomentumAnyMore) {
+  SavedItems store({}, {{"ringwood/residual/w", {1, -2, 3}}, {"ringwood/momentum/w", {4, 5, 6}}});
+  for (const double momentum : {0.0, 0.9}) {
+    options_.momentum = momentum;
+    Restore from(&store, {}, 0);
+    TensorStates resumed(options_, table_);
+    testing::internal::CaptureStderr();
+    const Status begun = resumed.Begin(&from, 0, 1);
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(begun.ok()) << begun;
+    EXPECT_THAT(resumed.of(0)->residual(), ElementsAre(1, -2, 3));
+    if (momentum > 0) {
+      EXPECT_THAT(resumed.of(0)->mutable_momentum(), ElementsAre(4, 5, 6));
+      EXPECT_EQ(said, "");
+    } else {
+      EXPECT_THAT(resumed.of(0)->mutable_momentum(), SizeIs(0));
+      EXPECT_THAT(said,
+                  HasSubstr("a velocity of w, without momentum correction now: it is dropped"));
+    }
   }
 }
 
