@@ -81,13 +81,8 @@ bool HasTree(const PlanFlags& flags, const PlanInput& input) {
 }
 
 StatusOr<PlanInput> Input(const PlanFlags& flags, const ModelProfile& profile) {
-  if (flags.density > flags.max_density) {
-    return Invalid(
-        absl::StrFormat("--density %g is above --max-density %g: the least share of a tensor is at "
-                        "most the greatest",
-                        flags.density, flags.max_density));
-  }
   const double least = flags.density > 0 ? flags.density : std::min(0.01, flags.max_density);
+  RW_RETURN_IF_ERROR(CheckDensities(least, flags.max_density));
   PlanInput input = InputOf(profile, least);
   RW_RETURN_IF_ERROR(SetCosts(flags, &input));
   if (flags.density > 0) input.lags_max_ratio = 1 / flags.density;

@@ -15,6 +15,7 @@ namespace ringwood {
 namespace {
 
 constexpr double kLeastShare = 1e-9;  // of a tensor's entries
+constexpr double kMostFactor = 1e6;   // slower than that is broken
 constexpr int kMostWorkers = 4096;    // rings of more do not fit the simulator's memory bound
 
 struct SimulateFlags {
@@ -43,6 +44,9 @@ Status SetSpeeds(const std::vector<std::string>& texts, double NodeSpeed::*field
           factor <= 0) {
         return Invalid(absl::StrCat("'", text, "': RANK=FACTOR is needed, as in 3=1.5"));
       }
+      if (factor > kMostFactor) {
+        return Invalid(absl::StrCat("'", text, "': a factor is at most ", kMostFactor));
+      }
       const size_t index = std::stoul(rank);
       if (speeds->size() <= index) speeds->resize(index + 1);
       (*speeds)[index].*field = factor;
@@ -53,6 +57,7 @@ Status SetSpeeds(const std::vector<std::string>& texts, double NodeSpeed::*field
 
 Status RunSimulate(const SimulateFlags& flags) {
   RW_ASSIGN_OR_RETURN(const ModelProfile profile, ReadModelProfile(flags.profile));
+  RW_RETURN_IF_ERROR(CheckDensities(flags.density, flags.max_density));
   PlanInput input = InputOf(profile, flags.density);
   RW_ASSIGN_OR_RETURN(input.network, ParseNetwork(flags.network));
   input.servers = flags.servers;

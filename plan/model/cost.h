@@ -16,6 +16,10 @@
 
 namespace ringwood {
 
+// Of what is given or read. Sums and products of what is below stay finite.
+constexpr double kMostSeconds = 1e6;       // of a time: 11 days
+constexpr double kMostSecondsPerByte = 8;  // 1 bit/s
+
 // One link and one adder. Defaults: 1 Gbit/s Ethernet, of which 956 Mbit/s are payload; inside a
 // host, where all its ranks share one memory, what two cores reached (dense/choose.h). `delay`:
 // seconds of a hop between hosts beside alpha, in which the sender goes on (LogGP's L, where alpha

@@ -9,6 +9,20 @@
 #include "plan/model/model_profile.h"
 
 namespace ringwood {
+namespace {
+
+Status CheckTime(const std::string& name, double seconds) {
+  if (seconds <= kMostSeconds) return OkStatus();
+  return Invalid(absl::StrFormat("%s=%g: a time is at most %g s", name, seconds, kMostSeconds));
+}
+
+Status CheckRate(const std::string& name, double seconds_per_byte) {
+  if (seconds_per_byte <= kMostSecondsPerByte) return OkStatus();
+  return Invalid(absl::StrFormat("%s=%g: a byte takes at most %g s, which is 1 bit/s", name,
+                                 seconds_per_byte, kMostSecondsPerByte));
+}
+
+}  // namespace
 
 StatusOr<std::map<std::string, double>> ParseNumbers(const std::string& text) {
   std::map<std::string, double> numbers;
@@ -36,6 +50,8 @@ StatusOr<Network> ParseNetwork(const std::string& text) {
   RW_ASSIGN_OR_RETURN(const auto numbers, ParseNumbers(text));
   Network network{0, 0, 0};
   for (const auto& [name, value] : numbers) {
+    const bool rate = name == "beta" || name == "gamma";
+    RW_RETURN_IF_ERROR(rate ? CheckRate(name, value) : CheckTime(name, value));
     if (name == "alpha") {
       network.alpha = value;
     } else if (name == "beta") {
@@ -78,6 +94,8 @@ StatusOr<NamedCost> ParseCost(const std::string& text) {
   if (numbers.size() != 2 || numbers.count("a") == 0 || numbers.count("b") == 0) {
     return Invalid(absl::StrCat("'", text, "': both a=S and b=S_PER_BYTE are needed"));
   }
+  RW_RETURN_IF_ERROR(CheckTime("a", numbers.at("a")));
+  RW_RETURN_IF_ERROR(CheckRate("b", numbers.at("b")));
   named.cost = Cost::Affine(numbers.at("a"), numbers.at("b"));
   return named;
 }

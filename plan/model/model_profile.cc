@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -9,12 +10,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "plan/model/cost.h"
 #include "plan/model/csv.h"
 
 namespace ringwood {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
+constexpr double kMostTableBytes = 0x1p62;  // of a message
 
 StatusOr<std::string> ReadFile(const std::string& file) {
   std::error_code error;
@@ -36,6 +40,12 @@ Status Append(const CsvReader& csv, ProfiledTensor tensor, ModelProfile* profile
   if (tensor.ready_seconds < 0) return csv.Error("the ready time is negative");
   if (tensor.forward_seconds < 0 || tensor.selection_seconds < 0) {
     return csv.Error("a time is negative");
+  }
+  for (const double seconds :
+       {tensor.ready_seconds, tensor.forward_seconds, tensor.selection_seconds}) {
+    if (seconds > kMostSeconds) {
+      return csv.Error(absl::StrFormat("a time of %g s is above %g s", seconds, kMostSeconds));
+    }
   }
   if (!profile->tensors.empty() && tensor.ready_seconds < profile->tensors.back().ready_seconds) {
     return csv.Error("the ready time falls; rows must be in backward order");
@@ -186,6 +196,12 @@ StatusOr<std::vector<std::pair<double, double>>> ReadCostTable(const std::string
     RW_ASSIGN_OR_RETURN(const double bytes, csv.Number("bytes"));
     RW_ASSIGN_OR_RETURN(const double latency, csv.Number("avg_latency_us"));
     if (bytes < 0 || latency < 0) return csv.Error("sizes and times are not negative");
+    if (bytes != std::floor(bytes) || bytes > kMostTableBytes) {
+      return csv.Error(absl::StrFormat("%g is not a size in bytes, at most 2^62", bytes));
+    }
+    if (latency * 1e-6 > kMostSeconds) {
+      return csv.Error(absl::StrFormat("%g us is above %g s", latency, kMostSeconds));
+    }
     auto& [sum, count] = sums[bytes];
     sum += latency * 1e-6;
     ++count;

@@ -13,6 +13,9 @@
 namespace ringwood {
 namespace {
 
+constexpr double kLeastGigabits = 1e-9;  // kMostSecondsPerByte
+constexpr double kMostGigabits = 1e9;
+
 // The default is of 1 Gbit/s.
 double GigabitsOf(double bytes_per_second) { return Network().beta * bytes_per_second; }
 
@@ -75,6 +78,12 @@ StatusOr<Network> ParsePlannedNetwork(const std::string& text) {
         "a network to plan for is measured, or a rate such as 100mbit or 10gbit, with "
         "the delay of a hop 100mbit,20ms, not '" +
         text + "'");
+  }
+  if (gigabits < kLeastGigabits || gigabits > kMostGigabits || delay > kMostSeconds) {
+    return Invalid(absl::StrFormat(
+        "a network to plan for has a rate from 1 bit/s to %g gbit and a delay of at most %g s, "
+        "not '%s'",
+        kMostGigabits, kMostSeconds, text));
   }
   return Of(gigabits, delay);
 }

@@ -1,7 +1,6 @@
 #include "plan/strategy/planner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -15,6 +14,7 @@ namespace {
 constexpr size_t kMaxTensors = 1 << 20;  // far above any model; bounds tables and messages
 constexpr uint64_t kMaxElements = uint64_t{1} << 40;  // of one tensor
 constexpr int kMaxNodes = 1 << 20;
+constexpr double kMostRatio = 1e12;  // far above any that means something
 
 struct DenseStrategy {
   const char* name;
@@ -36,7 +36,7 @@ Plan PlanDense(const DenseStrategy& strategy, const Problem& problem) {
   return Finish(strategy.name, problem, std::move(groups));
 }
 
-Status CheckTensor(const TensorSpec& tensor) {
+Status CheckTensor(const TensorSpec& tensor, double max_density) {
   if (tensor.elements == 0 || tensor.elements > kMaxElements) {
     return Invalid(absl::StrFormat("tensor %s: %d elements; 1 to 2^40 are possible", tensor.name,
                                    tensor.elements));
@@ -44,6 +44,10 @@ Status CheckTensor(const TensorSpec& tensor) {
   if (!(tensor.density > 0 && tensor.density <= 1)) {
     return Invalid(
         absl::StrFormat("tensor %s: density %g is not in (0, 1]", tensor.name, tensor.density));
+  }
+  if (tensor.route != "dense" && tensor.density > max_density) {
+    return Invalid(absl::StrFormat("tensor %s: density %g is above the upper bound, %g",
+                                   tensor.name, tensor.density, max_density));
   }
   if (tensor.route != "auto" && tensor.route != "dense" && tensor.route != "sparse") {
     return Invalid(absl::StrFormat("tensor %s: route '%s' is not dense, sparse or auto",
@@ -64,10 +68,10 @@ Status CheckTimes(const std::vector<double>& times, size_t tensors, bool increas
     return Invalid(absl::StrFormat("%d %s for %d tensors", times.size(), what, tensors));
   }
   for (size_t j = 0; j < times.size(); ++j) {
-    if (!std::isfinite(times[j]) || times[j] < 0 ||
+    if (!(times[j] >= 0 && times[j] <= kMostSeconds) ||
         (increasing && j > 0 && times[j] < times[j - 1])) {
-      return Invalid(absl::StrFormat("%s: entry %d is %g; they must be finite, not negative%s",
-                                     what, j, times[j], increasing ? " and never fall" : ""));
+      return Invalid(absl::StrFormat("%s: entry %d is %g; they must be 0 to %g s%s", what, j,
+                                     times[j], kMostSeconds, increasing ? " and never fall" : ""));
     }
   }
   return OkStatus();
@@ -79,13 +83,27 @@ Status CheckNumbers(const PlanInput& input) {
     return Invalid(absl::StrFormat("world %d with %d servers, fan-out %d cannot be planned",
                                    input.world, input.servers, input.fanout));
   }
-  const double numbers[] = {
-      input.network.alpha,   input.network.beta, input.network.gamma, input.network.delay,
-      input.forward_seconds, input.entry_bytes,  input.epsilon,       input.contention,
-      input.lags_max_ratio,  input.max_density,  input.keep};
-  for (const double number : numbers) {
-    if (!std::isfinite(number) || number < 0) {
-      return Invalid(absl::StrFormat("planner input: %g is not a time, size or ratio", number));
+  struct Number {
+    const char* name;
+    double value, most;
+  };
+  const Network& network = input.network;
+  const Number numbers[] = {{"alpha", network.alpha, kMostSeconds},
+                            {"beta", network.beta, kMostSecondsPerByte},
+                            {"gamma", network.gamma, kMostSecondsPerByte},
+                            {"the beta inside a host", network.inside_beta, kMostSecondsPerByte},
+                            {"delay", network.delay, kMostSeconds},
+                            {"the forward time", input.forward_seconds, kMostSeconds},
+                            {"the bytes of an entry", input.entry_bytes, kMostRatio},
+                            {"epsilon", input.epsilon, kMostRatio},
+                            {"contention", input.contention, kMostRatio},
+                            {"the highest ratio of LAGS", input.lags_max_ratio, kMostRatio},
+                            {"the highest density", input.max_density, kMostRatio},
+                            {"keep", input.keep, kMostRatio}};
+  for (const auto& [name, value, most] : numbers) {
+    if (!(value >= 0 && value <= most)) {
+      return Invalid(
+          absl::StrFormat("planner input: %s is %g; it may be 0 to %g", name, value, most));
     }
   }
   if (input.ring_codecs.empty()) return Invalid("planner input: no codec is allowed on the ring");
@@ -132,7 +150,9 @@ Status Validate(const PlanInput& input) {
     return Invalid(absl::StrFormat("%d tensors; at most %d can be planned", input.tensors.size(),
                                    kMaxTensors));
   }
-  for (const TensorSpec& tensor : input.tensors) RW_RETURN_IF_ERROR(CheckTensor(tensor));
+  for (const TensorSpec& tensor : input.tensors) {
+    RW_RETURN_IF_ERROR(CheckTensor(tensor, input.max_density));
+  }
   RW_RETURN_IF_ERROR(CheckTimes(input.ready_seconds, input.tensors.size(), true, "ready times"));
   RW_RETURN_IF_ERROR(
       CheckTimes(input.forward_layer_seconds, input.tensors.size(), false, "forward times"));
@@ -144,13 +164,14 @@ Status Validate(const PlanInput& input) {
   return CheckNumbers(input);
 }
 
-StatusOr<Plan> MakePlan(const std::string& planner, const PlanInput& input) {
-  RW_RETURN_IF_ERROR(Validate(input));
+namespace {
+
+StatusOr<Plan> MakePlanOfValid(const std::string& planner, const PlanInput& input) {
   if (const bool one_by_one = planner == "asc" || planner == "dear";
       one_by_one && input.network.delay > 0) {  // a delay is part of each start-up
     PlanInput other = input;
     other.network.alpha += std::exchange(other.network.delay, 0);
-    return MakePlan(planner, other);
+    return MakePlanOfValid(planner, other);
   }
   const Problem problem = MakeProblem(input);
   for (const DenseStrategy& strategy : kDense) {
@@ -166,6 +187,13 @@ StatusOr<Plan> MakePlan(const std::string& planner, const PlanInput& input) {
   }
   return Invalid(absl::StrFormat("no planner is called '%s'; there are: %s", planner,
                                  absl::StrJoin(PlannerNames(), ", ")));
+}
+
+}  // namespace
+
+StatusOr<Plan> MakePlan(const std::string& planner, const PlanInput& input) {
+  RW_RETURN_IF_ERROR(Validate(input));
+  return MakePlanOfValid(planner, input);
 }
 
 }  // namespace ringwood

@@ -1,5 +1,7 @@
 #include "plan/strategy/profile_input.h"
 
+#include "absl/strings/str_format.h"
+
 namespace ringwood {
 
 PlanInput InputOf(const ModelProfile& profile, double density) {
@@ -25,6 +27,14 @@ PlanInput InputOf(const ModelProfile& profile, double density) {
     }
   }
   return input;
+}
+
+Status CheckDensities(double density, double max_density) {
+  if (density <= max_density) return OkStatus();
+  return Invalid(
+      absl::StrFormat("--density %g is above --max-density %g; give a --density of at "
+                      "most that",
+                      density, max_density));
 }
 
 }  // namespace ringwood

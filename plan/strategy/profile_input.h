@@ -9,4 +9,7 @@ namespace ringwood {
 // `density`: the lower bound on the sparse route, the same for all tensors.
 PlanInput InputOf(const ModelProfile& profile, double density);
 
+// The flags' --density and --max-density: the error names both.
+Status CheckDensities(double density, double max_density);
+
 }  // namespace ringwood

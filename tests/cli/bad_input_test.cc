@@ -215,6 +215,39 @@ TEST(BadInput, WhatDoesNotFitTheWorldIsNamed) {
   EXPECT_THAT(hosts.err, HasSubstr("--ranks-per-host 3: there are 2 workers"));
 }
 
+TEST(BadInput, WhatNoNetworkTakesIsRefused) {
+  TemporaryDirectory directory;
+  const std::string profile = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
+  const auto refused = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin() + 1, {"--trace", profile, "--workers", "8"});
+    const Finished run = RunProgram(flags);
+    EXPECT_EQ(run.code, 78) << run.err;
+    return run.err;
+  };
+  EXPECT_THAT(refused({"plan", "--network", "alpha=1e308,beta=1", "--planner", "hybrid"}),
+              HasSubstr("alpha=1e+308"));
+  EXPECT_THAT(refused({"simulate", "--network", "alpha=1,beta=1e308"}), HasSubstr("beta=1e+308"));
+  EXPECT_THAT(refused({"plan", "--network", "alpha=1,beta=1", "--forward", "1e308"}),
+              HasSubstr("the forward time is 1e+308"));
+  EXPECT_THAT(refused({"simulate", "--network", "alpha=1,beta=1", "--straggler", "1=1e308"}),
+              HasSubstr("'1=1e308': a factor is at most 1e+06"));
+  const Finished run = RunProgram({"run", "-np", "2", "--plan-for", "1e-310gbit", "--", "true"});
+  EXPECT_EQ(run.code, 78) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("a rate from 1 bit/s"));
+}
+
+TEST(BadInput, ADensityAboveTheHighestOneIsRefused) {
+  TemporaryDirectory directory;
+  const std::string profile = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
+  for (const char* command : {"plan", "simulate"}) {
+    const Finished run =
+        RunProgram({command, "--trace", profile, "--network", "alpha=1e-4,beta=1e-9", "--workers",
+                    "4", "--density", "0.5", "--max-density", "0.1"});
+    EXPECT_EQ(run.code, 78) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("--density 0.5 is above --max-density 0.1; give"));
+  }
+}
+
 TEST(BadInput, ADamagedTimelineIsConfiguration) {
   TemporaryDirectory directory;
   const Finished run =

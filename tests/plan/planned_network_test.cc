@@ -60,6 +60,26 @@ TEST(PlannedNetwork, IsReadAsItIsWritten) {
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(Message(refused.status()), HasSubstr("100mbit,20ms"));
   }
+  for (const char* text : {"1e-310gbit", "1e-10gbit", "1e10gbit", "1gbit,1e9s"}) {
+    const auto refused = ParsePlannedNetwork(text);
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(Message(refused.status()), HasSubstr("a rate from 1 bit/s to 1e+09 gbit"));
+    EXPECT_THAT(Message(refused.status()), HasSubstr(text));
+  }
+  EXPECT_TRUE(ParsePlannedNetwork("1e-9gbit").ok());
+}
+
+TEST(NetworkText, WhatNoNetworkTakesIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"alpha=1e308,beta=1", "alpha=1e+308: a time is at most 1e+06 s"},
+      {"alpha=1,beta=1,delay=2e6", "delay=2e+06: a time"},
+      {"alpha=1,beta=1e308", "beta=1e+308: a byte takes at most 8 s, which is 1 bit/s"},
+      {"alpha=1,beta=1,gamma=9", "gamma=9: a byte takes"}};
+  for (const auto& [text, expected] : cases) {
+    EXPECT_THAT(Message(ParseNetwork(text).status()), HasSubstr(expected));
+  }
+  EXPECT_THAT(Message(ParseCost("ring:a=1e7,b=0").status()), HasSubstr("a=1e+07: a time"));
+  EXPECT_THAT(Message(ParseCost("tree:a=0,b=10").status()), HasSubstr("b=10: a byte takes"));
 }
 
 TEST(NetworkText, IsReadBack) {

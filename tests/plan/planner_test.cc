@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -162,6 +163,46 @@ TEST(Planner, OmgsExactTakesTheRuleWhereItsSearchIsTooLong) {
     EXPECT_EQ(exact.groups[g].reason,
               rule.groups[g].reason + ", by omgs's rule: too many tensors for an exact search");
   }
+}
+
+// At the bounds of all numbers.
+TEST(Planner, EveryPlannerPlansForTheSlowestNetwork) {
+  PlanInput input = SmallNetwork();
+  input.ready_seconds = FixedProfile(input.tensors);
+  input.servers = 4;
+  input.network = {.alpha = kMostSeconds,
+                   .beta = kMostSecondsPerByte,
+                   .gamma = kMostSecondsPerByte,
+                   .inside_beta = kMostSecondsPerByte};
+  for (const double delay : {0.0, kMostSeconds}) {
+    input.network.delay = delay;
+    for (const std::string& name : PlannerNames()) {
+      const auto plan = MakePlan(name, input);
+      ASSERT_TRUE(plan.ok()) << name << ": " << Message(plan.status());
+      EXPECT_TRUE(std::isfinite(plan->predicted_seconds)) << name;
+    }
+  }
+}
+
+TEST(Planner, WhatIsOutOfBoundsIsNamed) {
+  const auto error = [](auto change) {
+    PlanInput input = SmallNetwork();
+    change(&input);
+    return Message(MakePlan("hybrid", input).status());
+  };
+  EXPECT_EQ(error([](PlanInput* input) { input->network.alpha = 1e308; }),
+            "planner input: alpha is 1e+308; it may be 0 to 1e+06");
+  EXPECT_EQ(error([](PlanInput* input) { input->network.inside_beta = 9; }),
+            "planner input: the beta inside a host is 9; it may be 0 to 8");
+  EXPECT_EQ(error([](PlanInput* input) { input->ready_seconds.assign(12, 1e300); }),
+            "ready times: entry 0 is 1e+300; they must be 0 to 1e+06 s and never fall");
+  EXPECT_EQ(error([](PlanInput* input) { input->max_density = 0.005; }),
+            "tensor bias0: density 0.01 is above the upper bound, 0.005");
+  EXPECT_EQ(error([](PlanInput* input) {
+              input->max_density = 0.005;
+              for (TensorSpec& tensor : input->tensors) tensor.route = "dense";
+            }),
+            "");
 }
 
 TEST(Planner, HybridMergesAndMixesRoutesOfLongTables) {
