@@ -45,7 +45,11 @@ StatusOr<bool> CsvReader::Line(std::string* line) {
     if (!line->empty() && line->back() == '\r') line->pop_back();
     if (line->empty()) continue;
     if (line->front() != '#') return true;
-    comment_ = *line;
+    if (!header_.empty()) continue;
+    if (comments_.size() == kMaxComments) {
+      return Error(absl::StrCat("more than ", kMaxComments, " comments before the column names"));
+    }
+    comments_.push_back(*line);
   }
   return false;
 }

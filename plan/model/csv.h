@@ -10,12 +10,14 @@
 namespace ringwood {
 
 // Walks over a table's rows. Lines end in \n or \r\n; empty lines and lines that begin with # are
-// skipped (the last such comment's text is kept); there are no quotes.
+// skipped; there are no quotes.
 class CsvReader {
  public:
   CsvReader(const std::string& text, const std::string& file) : text_(text), file_(file) {}
 
-  // Reads the line of column names. An error if there is none.
+  // Reads the line of column names and keeps the comments before it. An error if there is none, or
+  // more than kMaxComments.
+  static constexpr size_t kMaxComments = 4096;
   Status ReadHeader();
   bool Has(const std::string& column) const { return Find(column) >= 0; }
 
@@ -30,7 +32,7 @@ class CsvReader {
 
   // "FILE:LINE: problem" of the present line.
   Status Error(const std::string& problem) const;
-  const std::string& comment() const { return comment_; }
+  const std::vector<std::string>& comments() const { return comments_; }  // before the names
   uint64_t rows() const { return rows_; }
 
  private:
@@ -42,7 +44,7 @@ class CsvReader {
   size_t at_ = 0;
   uint64_t line_ = 0;
   uint64_t rows_ = 0;
-  std::string comment_;
+  std::vector<std::string> comments_;
   std::vector<std::string> header_;
   std::vector<std::string> fields_;
 };

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -74,14 +75,18 @@ StatusOr<double> OptionalSeconds(const CsvReader& csv, const std::string& column
 }
 
 Status ParseForward(const CsvReader& csv, ModelProfile* profile) {
-  const std::string key = "# forward_seconds=";
-  if (csv.comment().compare(0, key.size(), key) != 0) return OkStatus();
-  const std::string text = csv.comment().substr(key.size());
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), profile->forward_seconds);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      !(profile->forward_seconds >= 0 && profile->forward_seconds < 1e9)) {
-    return csv.Error("forward_seconds is not a time");
+  bool found = false;
+  for (const std::string& comment : csv.comments()) {
+    absl::string_view text = comment;
+    if (!absl::ConsumePrefix(&text, "# forward_seconds=")) continue;
+    if (std::exchange(found, true))
+      return csv.Error("forward_seconds comes twice in the comments above it; keep one");
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, profile->forward_seconds);
+    if (error != std::errc() || end != last ||
+        !(profile->forward_seconds >= 0 && profile->forward_seconds <= kMostSeconds)) {
+      return csv.Error("forward_seconds is not a time");
+    }
   }
   return OkStatus();
 }

@@ -6,8 +6,8 @@
 //   gradient b-caffe:
 //   param_id_forward_order,numel_aligned,layer_backward_us,comm_us[,merged_comm_us]
 //             forward order; weight and bias of a layer are one tensor here, as they were sent
-//   ringwood: name,elements,ready_seconds[,forward_seconds][,selection_seconds], and before the
-//             columns a line "# forward_seconds=F"; what WriteModelProfile writes
+//   ringwood: name,elements,ready_seconds[,forward_seconds][,selection_seconds], and among the
+//             comments before the columns "# forward_seconds=F"; what WriteModelProfile writes
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "paths.h"
+#include "plan/model/csv.h"
 #include "plan/strategy/planner.h"
 #include "plan/strategy/profile_input.h"
 
@@ -74,6 +75,10 @@ TEST(ModelProfile, BadFilesAreErrorsWithFileAndLine) {
       {"long line", head + std::string(70000, 'a') + ",1,0\n", "bad.csv:2: the line is longer"},
       {"bias of another layer", "numel_aligned,layer_backward_us,comm_us\n1,2,3\n1,4,3\n",
        "bad.csv:3: a bias must"},
+      {"far future", head + "a,1,1e308\n", "bad.csv:2: a time of 1e+302 s is above 1e+06 s"},
+      {"forward twice",
+       "# forward_seconds=1\n# forward_seconds=2\nname,elements,ready_seconds\na,1,0\n",
+       "bad.csv:3: forward_seconds comes twice"},
       {"forward", "# forward_seconds=-1\nname,elements,ready_seconds\na,1,0\n", "bad.csv:2:"},
   };
   for (const Bad& bad : cases) {
@@ -82,6 +87,38 @@ TEST(ModelProfile, BadFilesAreErrorsWithFileAndLine) {
     EXPECT_EQ(Message(profile.status()).find(bad.expected), 0u)
         << bad.what << ": " << Message(profile.status());
   }
+}
+
+TEST(ModelProfile, TheForwardTimeMayStandAmongOtherComments) {
+  for (const char* comments :
+       {"# forward_seconds=0.25\n# ResNet\n", "# ResNet\n\n# forward_seconds=0.25\n"}) {
+    const auto profile =
+        ParseModelProfile(std::string(comments) + "name,elements,ready_seconds\na,1,0\n", "t.csv");
+    ASSERT_TRUE(profile.ok()) << profile.status();
+    EXPECT_EQ(profile->forward_seconds, 0.25);
+  }
+}
+
+TEST(ModelProfile, OnlyCommentsBeforeTheColumnsAreKeptAndOnlySomeOfThem) {
+  std::string comments;
+  for (size_t line = 0; line < CsvReader::kMaxComments; ++line) comments += "#\n";
+  const std::string names = "name,elements,ready_seconds\na,1,0\n";
+  EXPECT_TRUE(ParseModelProfile(comments + names + comments + "#\n", "t.csv").ok());
+  EXPECT_EQ(Message(ParseModelProfile(comments + "#\n" + names, "t.csv").status()),
+            "t.csv:4097: more than 4096 comments before the column names");
+}
+
+TEST(ModelProfile, ATableOfCostsHasWholeBytesAndTimesThatAreMeasured) {
+  const std::string file = testing::TempDir() + "/costs.csv";
+  const auto read = [&](const std::string& row) {
+    std::ofstream(file) << "bytes,avg_latency_us\n" + row + "\n64,5\n";
+    return Message(ReadCostTable(file).status());
+  };
+  EXPECT_EQ(read("0,1"), "");
+  EXPECT_EQ(read("1e-300,1"), file + ":2: 1e-300 is not a size in bytes, at most 2^62");
+  EXPECT_EQ(read("1e300,1"), file + ":2: 1e+300 is not a size in bytes, at most 2^62");
+  EXPECT_EQ(read("1,1e300"), file + ":2: 1e+300 us is above 1e+06 s");
+  std::remove(file.c_str());
 }
 
 TEST(ModelProfile, TooManyRowsAreAnErrorWithTheLine) {
