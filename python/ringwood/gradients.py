@@ -134,7 +134,7 @@ class Gradients:
 
     def took_averages(self, absent):
         """Averages came, also of gradients that only other ranks had, and are exchanged again with what is added to
-        them. `absent`: indices of those that no rank had."""
+        them. `absent`: what `finished` returned."""
         for index in set(range(len(self.slots))).difference(absent):
             self._touched[index] = True
 
@@ -188,11 +188,17 @@ class Gradients:
         names = [slot.name for slot, wanted in zip(self.slots, chosen) if wanted]
         return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
 
-    def finished(self, skipped, velocity):
-        """After the commit: every parameter's gradient becomes its average, or its velocity."""
+    def finished(self, skipped, velocity, absent):
+        """After the commit: every parameter's gradient becomes its average, or its velocity. `absent`: what `complete`
+        returned. Returns those of them that nothing came of, the same on all ranks: of a residual or a velocity, which
+        earlier steps left, an average comes though no rank has a gradient."""
         self._running = False
         self._start_over()
         settle(self.slots, self._stream, velocity, skipped, self._scale)
+        if skipped or not absent:
+            return absent
+        came = torch.stack([self.slots[index].buffer.any() for index in absent]).tolist()
+        return [index for index, some in zip(absent, came) if not some]
 
     @contextlib.contextmanager
     def hidden(self, indices):

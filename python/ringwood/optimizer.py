@@ -30,7 +30,10 @@ class DistributedOptimizer(OptimizerWrapper):
     sparse is asked for: by `density`, the share of a tensor's entries that a step sends where that pays
     (`route` "auto"), or by `route` "sparse"; a parameter group may hold its own "route", "density",
     "momentum_correction" and "clip_norm". `missing`: what to do with a parameter that got no gradient in a
-    step: "error" names it, "zero" sends zeros, "skip" leaves it alone if no rank has one.
+    step: "error" names it, "zero" sends zeros, "skip" leaves it alone if no rank has one: neither weight decay nor
+    the optimizer's momentum changes it. Where earlier steps held back something of its gradients (a residual of a
+    sparse tensor or of a wire of few bits, a velocity of momentum correction), that still comes as an average, and
+    the optimizer takes it like any other, with weight decay and momentum.
 
     `momentum_correction`: left out, SGD's own momentum is taken below the selection of sparse tensors, and
     other optimizers have none (recipe.py).
@@ -83,7 +86,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self._again = 0        # exchanges of gradients that held an average already
         self._changes = Changes()
         self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
-        self._absent = []
+        self._absent = []      # indices of parameters that the step leaves alone
         self._gradients = Gradients(self, self._exchange, job.backward, slots, stream, backward_passes_per_step,
                                     scaler)
         job.leaving.append(self._gradients.leave)
@@ -143,8 +146,7 @@ class DistributedOptimizer(OptimizerWrapper):
             if note.changed and before_step is None:
                 raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ does: "
                                    "the update log has the averages before that. Give before_step= what it did")
-            self._absent = note.absent
-            self._gradients.finished(self.last.skipped, self._velocity)
+            self._absent = self._gradients.finished(self.last.skipped, self._velocity, note.absent)
             self.committed_before, self._committed = self._committed, self.session.step
             note.set_groups(self.param_groups)
             note.set_scaler(self._scaler)
@@ -205,15 +207,15 @@ class DistributedOptimizer(OptimizerWrapper):
         if not self._gradients.running:
             self.weigh()
         self._refuse_strangers(self._gradients.known)
-        self._absent = self._gradients.complete(self.weight)
+        absent = self._gradients.complete(self.weight)
         self._compare_parameters()
         if self.session.logs and self._exchange is self.session:
-            self.session.note(note_of(self.param_groups, self._scaler, self._absent, self._changes.any))
+            self.session.note(note_of(self.param_groups, self._scaler, absent, self._changes.any))
         self.last = self._finish_step()
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
-        self._gradients.finished(self.last.skipped, self._velocity)
+        self._absent = self._gradients.finished(self.last.skipped, self._velocity, absent)
         if self.session.logs:
             self._changes.averaged(slot.parameter for slot in self._gradients.slots)
         self.averaged = True
