@@ -279,6 +279,7 @@ class DistributedOptimizer(OptimizerWrapper):
             self.step()
             if self.last.total_weight == 0:
                 self.weight = own
+                self.zero_grad()  # an average of no samples is NaN, to which the next backward would add
                 return steps
             if after_step is not None:
                 after_step()

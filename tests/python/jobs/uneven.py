@@ -1,5 +1,5 @@
 """Rank r has r + 2 batches; the ranks join() afterwards, and end with the weights of one process that takes each step
-with the batches that there are."""
+with the batches that there are. No gradient is left over for another epoch."""
 
 import torch
 from torch import nn
@@ -42,6 +42,7 @@ for step in range(steps_of(rw.rank())):
 longest = steps_of(rw.size() - 1)
 assert optimizer.join(after_step=scheduler.step) == longest - steps_of(rw.rank())
 assert optimizer.last.skipped
+assert not any(parameter.grad.any() for parameter in model.parameters()), "the next backward adds to what join() left"
 
 alone, inner, scheduler = make()
 for step in range(longest):
