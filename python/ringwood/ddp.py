@@ -14,7 +14,7 @@ import torch
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
 from .recipe import recipe_of
-from .slot import pairs_of, settle, slot_of
+from .slot import once, pairs_of, settle, slot_of
 from .velocity import Velocity
 
 
@@ -30,7 +30,7 @@ class HookState:
 
     def __init__(self, job, named_parameters, density=None, momentum_correction=None, route=None,
                  scaler=None, clip_norm=None, device_tensors="auto", wire_reach=1.0):
-        named = {name: parameter for name, parameter in pairs_of(named_parameters)
+        named = {name: parameter for name, parameter in once(pairs_of(named_parameters))
                  if parameter.requires_grad and not _is_empty(parameter)}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         recipe = recipe_of(route, density, momentum_correction, clip_norm)

@@ -16,7 +16,7 @@ from .errors import InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
 from .replay import Changes, Note, note_of
-from .slot import pairs_of, slot_of
+from .slot import once, pairs_of, slot_of
 from .velocity import TakenOver, Velocity
 from .wrapper import OptimizerWrapper, refuse_kind, refuse_wrapped
 
@@ -337,7 +337,7 @@ class DistributedOptimizer(OptimizerWrapper):
 def _trained(optimizer, named_parameters):
     """Name -> parameter in the order given; every parameter that the optimizer updates has a name."""
     named = {}
-    for name, parameter in pairs_of(named_parameters):
+    for name, parameter in once(pairs_of(named_parameters)):
         if name in named:
             raise InvalidError(f'named_parameters has "{name}" twice')
         if parameter.requires_grad:

@@ -34,6 +34,15 @@ def pairs_of(named_parameters):
     return pairs
 
 
+def once(pairs):
+    """Each parameter under its first name, as DistributedDataParallel has it: exchanged as two tensors, a parameter of two
+    names (tied weights) would have two residuals and two velocities."""
+    first = {}
+    for name, parameter in pairs:
+        first.setdefault(id(parameter), (name, parameter))
+    return list(first.values())
+
+
 def slot_of(name, parameter, stream, scaled, bucketed=False):
     """The cheapest slot that fits. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
     loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets."""

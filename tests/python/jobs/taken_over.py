@@ -1,5 +1,5 @@
 """SGD's own momentum is taken below the selection. At density 1 all is picked, so training is that of one process,
-weight decay included; the dense tensor keeps SGD's momentum."""
+weight decay included; the dense tensor keeps SGD's momentum. Of a parameter that is named twice the first name counts."""
 
 import torch
 
@@ -12,7 +12,8 @@ model, twin = torch.nn.Linear(30, 8), torch.nn.Linear(30, 8)
 twin.load_state_dict(model.state_dict())
 rule = {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.1}
 groups = [{"params": [model.weight], "route": "sparse"}, {"params": [model.bias], "route": "dense"}]
-optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups, **rule), model.named_parameters(), density=1.0)
+named = [*model.named_parameters(), ("tied", model.weight)]
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups, **rule), named, density=1.0)
 reference = torch.optim.SGD(twin.parameters(), **rule)
 assert [optimizer.session.route(name) for name in ("weight", "bias")] == ["tree", "ring"]
 for step in range(6):

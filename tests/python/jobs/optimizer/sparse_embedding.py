@@ -1,5 +1,5 @@
 """An Embedding(sparse=True) trains over the hook of DistributedDataParallel as with the gradients of one process on the
-whole batch; SparseAdam, which takes no others, too. A parameter without elements does not matter."""
+whole batch; SparseAdam, which takes no others, too. A parameter without elements, or one of two names, does not matter."""
 
 import atexit
 
@@ -31,7 +31,7 @@ def trained(distributed):
     called, state = model, None
     if distributed:
         called = DistributedDataParallel(model)
-        state = rw.HookState(called.named_parameters())
+        state = rw.HookState([*called.named_parameters(), ("tied", called.module[2].weight)])
         called.register_comm_hook(state, rw.communication_hook)
     for step in range(6):
         words = torch.randint(0, 50, (4 * rw.size(), 3), generator=torch.Generator().manual_seed(step))
