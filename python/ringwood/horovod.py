@@ -32,6 +32,7 @@ from .horovod_calls.process_set import (ProcessSet, add_process_set, barrier, fo
                                         remove_process_set)
 from .horovod_calls.reduce_scatter import (grouped_reducescatter, grouped_reducescatter_async, reducescatter,
                                            reducescatter_async)
+from .horovod_calls.sums import Sums
 
 __all__ = ["Adasum", "Average", "Compression", "DistributedOptimizer", "HorovodInternalError", "HostsUpdatedInterrupt",
            "Max", "Min", "ProcessSet", "Product", "Sum", "add_process_set", "allgather", "allgather_async",
@@ -173,9 +174,9 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     made = _rw.DistributedOptimizer(optimizer, named_parameters, backward_passes_per_step=backward_passes_per_step,
                                     missing="zero")
     if op is Sum:
-        # The average is over the ranks that brought samples: not those that have joined.
-        hook = optimizer.register_step_pre_hook(lambda inner, *_: _multiply(inner, made.last.total_weight))
-        _job.current().leaving.append(hook.remove)
+        made.sums = Sums([parameter for group in optimizer.param_groups for parameter in group["params"]
+                          if parameter.requires_grad])
+        _job.current().leaving.append(made.sums.leave)
     _optimizers.add(made)
     return made
 
@@ -191,12 +192,6 @@ def _take(compression):
                              "the job with `ringwood run --wire bf16`\n")
     else:
         job.set_option("wire", "bf16")
-
-
-@torch.no_grad()
-def _multiply(optimizer, factor):
-    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    torch._foreach_mul_(gradients, factor)
 
 
 def join(device=-1):

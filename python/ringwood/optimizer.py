@@ -81,6 +81,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self.committed_before = self._committed = self.session.step  # steps of the session when step() began
         self._counts = [0.0, 0.0, 0.0, 0.0]
         self._scaler = scaler
+        self.sums = None       # Horovod's op=Sum: what makes the averages sums (horovod_calls/sums.py)
         self.averaged = False  # the gradients are averages that were not used yet
         self._by_hand = False  # synchronize() was called for them
         self._again = 0        # exchanges of gradients that held an average already
@@ -122,6 +123,8 @@ class DistributedOptimizer(OptimizerWrapper):
             self.exchange()
         self._refuse_late_weight()
         self.committed_before, self._committed = self._committed, self.session.step
+        if self.sums is not None and not self.last.skipped:
+            self.sums.settle()
         self.end_step()
         self._changes.used()
         if not self.last.skipped:
@@ -146,7 +149,7 @@ class DistributedOptimizer(OptimizerWrapper):
             if note.changed and before_step is None:
                 raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ does: "
                                    "the update log has the averages before that. Give before_step= what it did")
-            self._absent = self._gradients.finished(self.last.skipped, self._velocity, note.absent)
+            self._settle(note.absent)
             self.committed_before, self._committed = self._committed, self.session.step
             note.set_groups(self.param_groups)
             note.set_scaler(self._scaler)
@@ -215,10 +218,16 @@ class DistributedOptimizer(OptimizerWrapper):
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
-        self._absent = self._gradients.finished(self.last.skipped, self._velocity, absent)
+        self._settle(absent)
         if self.session.logs:
             self._changes.averaged(slot.parameter for slot in self._gradients.slots)
         self.averaged = True
+
+    def _settle(self, absent):
+        """After a commit. `absent`: indices of parameters that no rank had a gradient for."""
+        self._absent = self._gradients.finished(self.last.skipped, self._velocity, absent)
+        if self.sums is not None and not self.last.skipped:
+            self.sums.averaged(self.last.total_weight)
 
     def _compare_parameters(self):
         """Compares the ranks' parameters: they differ if broadcast_parameters was forgotten, or if ranks do not
@@ -319,6 +328,8 @@ class DistributedOptimizer(OptimizerWrapper):
         """The gradients were used or dropped, or a scaler skipped the step."""
         self._gradients.forget()
         self.averaged = self._by_hand = False
+        if self.sums is not None:
+            self.sums.used()
 
     # ---- inside ----
 

@@ -1,6 +1,8 @@
 """A script for Horovod with its import changed: the whole batch in one process gives the same weights; ranks whose data
 ends early join."""
 
+import contextlib
+
 import torch
 from torch import nn
 
@@ -20,11 +22,18 @@ def batch(of, step):
     return torch.randn(6, 8, generator=random), torch.randint(2, (6,), generator=random)
 
 
-def train(model, optimizer, batches):
+def train(model, optimizer, batches, factor=1, norm=None):
+    """`factor`: of the loss; `norm`: gradients are clipped to it, in Horovod's way where there are ranks."""
     for inputs, targets in batches:
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs), targets).backward()
-        optimizer.step()
+        (factor * nn.functional.cross_entropy(model(inputs), targets)).backward()
+        if norm is None:
+            optimizer.step()
+            continue
+        getattr(optimizer, "synchronize", lambda: None)()
+        assert nn.utils.clip_grad_norm_(model.parameters(), norm) > norm
+        with getattr(optimizer, "skip_synchronize", contextlib.nullcontext)():
+            optimizer.step()
 
 
 def alike(model, reference):
@@ -61,6 +70,33 @@ for arguments in ({}, {"op": hvd.Sum}, {"compression": hvd.Compression.none, "gr
     alike(distributed(8, **arguments), alone(8, factor, lambda step: range(size)))
     hvd.shutdown()
     hvd.init()
+
+# Gradients are sums when synchronize() returns, so that they are clipped as sums; a second pass adds to them.
+model, reference = make(), make()
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=hvd.Sum)
+train(model, optimizer, [batch(rank, step) for step in range(5)], norm=0.1)
+train(reference, torch.optim.SGD(reference.parameters(), lr=0.1),
+      [[torch.cat(parts) for parts in zip(*(batch(of, step) for of in range(size)))] for step in range(5)], size, 0.1)
+alike(model, reference)
+for backwards in (1, 2, 3):
+    optimizer.zero_grad()
+    with optimizer.no_sync() if backwards == 3 else contextlib.nullcontext():
+        for _ in range(backwards):
+            (rank * model[2].bias.sum() + sum(0.0 * p.sum() for p in model.parameters())).backward()
+            if backwards == 2:
+                torch.autograd.grad(model[2].bias.sum(), model[2].bias)  # adds nothing
+    before = model[2].bias.detach().clone()
+    optimizer.step()
+    total = backwards * sum(range(size))
+    torch.testing.assert_close(model[2].bias.grad, torch.full((2,), float(total)))
+    torch.testing.assert_close(before - model[2].bias, torch.full((2,), 0.1 * total))
+optimizer.zero_grad()
+model(batch(rank, 0)[0]).sum().backward()
+model[0].bias.sum().backward()  # reaches one parameter: the others stay sums
+optimizer.step()
+torch.testing.assert_close(model[2].bias.grad, torch.full((2,), 6.0 * size))
+hvd.shutdown()
+hvd.init()
 
 # A sum is one of its job: the next one's is no multiple of it, and without a job the optimizer is as it was.
 model = nn.Linear(1, 1)
