@@ -71,13 +71,14 @@ class Gradients:
         return gradient_accumulated
 
     def backward_ended(self):
-        """Where every parameter must have a gradient, the step is complete when all have; else with the last
-        of the passes that were promised."""
+        """The step is complete when all gradients are announced, or with the last of the passes that were promised: if
+        by then each parameter has a gradient, or need not have one."""
         self._backwards += 1
+        last = self._backwards >= self._passes_per_step
         if self._owner.missing == "error":
-            complete = all(taken is not None for taken in self._taken)
+            complete = all(taken is not None for taken in self._taken) or (last and all(self._passes))
         else:
-            complete = self._backwards >= self._passes_per_step
+            complete = last
         if complete:
             self._owner.exchange()
 

@@ -1,5 +1,5 @@
-"""Two passes a step are one exchange of their sum; more passes are exchanged again, which changes nothing; a
-parameter without gradient is named."""
+"""Two passes a step are one exchange of their sum, whichever parameters each reaches; more passes are exchanged again,
+which changes nothing; a parameter without gradient is named."""
 
 import torch
 
@@ -56,4 +56,15 @@ except ringwood.RefusedError as error:
 optimizer.missing = "zero"
 optimizer.step()
 assert optimizer.last.step == 6 and not model.bias.grad.any()
+optimizer.zero_grad()
+
+# The last pass returns averages, also where none reaches every parameter and each must have a gradient.
+optimizer.missing = "error"
+(model.weight.sum() * rw.rank()).backward()
+assert not optimizer.averaged
+(model.bias.sum() + model.idle.sum()).backward()
+assert optimizer.averaged
+torch.testing.assert_close(model.weight.grad, torch.full((2, 4), (rw.size() - 1) / 2))
+optimizer.step()
+assert optimizer.last.step == 7
 rw.shutdown()
