@@ -101,7 +101,12 @@ def LocalSteps(model, optimizer, every=None, outer=None, density=None, codec=Non
 def AverageAdamW(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
     """AdamW for LocalSteps, as large in its steps as AdamW on the average of all ranks' gradients; see
     ringwood.local.average_adamw."""
-    return _AverageAdamW(params, lambda: _job.current().session.world, lr, betas, eps, weight_decay)
+    return _AverageAdamW(params, _world, lr, betas, eps, weight_decay)
+
+
+def _world():
+    """A function of the module, so that an optimizer that has it can be pickled."""
+    return _job.current().session.world
 
 
 def _either(name, value, torchft, other):

@@ -5,6 +5,7 @@ import inspect
 import torch
 
 from .errors import InvalidError, RefusedError
+from .local.average_adamw import AverageAdamW
 
 
 class OptimizerWrapper(torch.optim.Optimizer):
@@ -67,7 +68,7 @@ def refuse_wrapped(optimizer):
 
 def refuse_kind(optimizer):
     """LBFGS and the like evaluate the closure several times a step: each would be an exchange. SparseAdam refuses what
-    the exchange gives."""
+    the exchange gives, AverageAdamW corrects for what it does not."""
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise InvalidError(f"{type(optimizer).__name__} evaluates its closure several times in one step; "
@@ -75,3 +76,6 @@ def refuse_kind(optimizer):
     if isinstance(optimizer, torch.optim.SparseAdam):
         raise InvalidError("SparseAdam takes sparse gradients alone, and averages come as dense ones: use Adam, or "
                            "DistributedDataParallel with rw.communication_hook, which gives sparse averages back")
+    if isinstance(optimizer, AverageAdamW):
+        raise InvalidError("AverageAdamW is for rw.LocalSteps, whose ranks step on their own gradients: these are averages "
+                           "already, so use torch.optim.AdamW")

@@ -29,6 +29,10 @@ class AverageAdamW(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
         self._ranks = ranks
 
+    def __getstate__(self):
+        """PyTorch's leaves out what it does not know."""
+        return {**super().__getstate__(), "_ranks": self._ranks}
+
     @torch.no_grad()
     def step(self, closure=None):
         loss = None

@@ -25,6 +25,8 @@ refused(ringwood.InvalidError, ["weight", "run a batch"], rw.DistributedOptimize
         torch.optim.SGD(lazy.parameters(), lr=1.0), lazy.named_parameters())
 refused(ringwood.InvalidError, ["SparseAdam", "use Adam", "communication_hook"], rw.DistributedOptimizer,
         torch.optim.SparseAdam(model.parameters(), lr=1.0), model.named_parameters())
+refused(ringwood.InvalidError, ["AverageAdamW", "rw.LocalSteps", "torch.optim.AdamW"], rw.DistributedOptimizer,
+        rw.AverageAdamW(model.parameters()), model.named_parameters())
 exact = torch.nn.Linear(2, 2).double()
 refused(ringwood.InvalidError, ["weight", "float64", 'init_process_group("ringwood")'], rw.DistributedOptimizer,
         torch.optim.SGD(exact.parameters(), lr=1.0), exact.named_parameters())

@@ -1,6 +1,7 @@
 """AdamW whose second moment is that of the average of all ranks' gradients."""
 
 import copy
+import pickle
 import sys
 
 import pytest
@@ -60,6 +61,20 @@ def test_its_second_moment_is_that_of_the_average(ranks):
     moved = {name: tensor.mean() for name, tensor in (("mine", mine), ("whole", whole), ("alone", alone))}
     assert abs(moved["mine"] / moved["whole"] - 1) < 0.05, moved
     assert moved["alone"] / moved["whole"] < 0.9, moved
+
+
+def alone():
+    return 1
+
+
+def test_a_copy_steps_as_the_original_does():
+    optimizer = AverageAdamW(parameters(), alone, **SETTINGS)
+    copies = [copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))]
+    trained = []
+    for each in (optimizer, *copies):
+        train(each.param_groups[0]["params"], each, 3)
+        trained.append(torch.cat([parameter.detach().flatten() for parameter in each.param_groups[0]["params"]]))
+    assert torch.equal(trained[0], trained[1]) and torch.equal(trained[0], trained[2])
 
 
 def test_ranks_are_asked_in_every_step():
