@@ -14,6 +14,10 @@ from .device import Arrivals
 from .errors import RefusedError
 from .slot import settle
 
+# After a backward pass that raised an exception.
+NO_WAY_BACK = ("some of its gradients are on their way to the other ranks, and cannot be called back. End this process: the "
+               "job goes on from its last checkpoint")
+
 
 class Gradients:
     """`slots`: registered in `session` (a Session or an AllReduced), in this order, and exchanged on `stream`.
@@ -92,9 +96,13 @@ class Gradients:
             self._arrivals.add(index, slot)
 
     def _refuse_excess(self, index):
+        what = f'"{self.slots[index].name}" got another gradient while the one before is on its way to the other ranks, '
+        if self._backward.unfinished(self):
+            raise RefusedError(
+                f"{what}and the backward pass that made that one has not ended. If it failed with an exception: {NO_WAY_BACK}. "
+                "If this pass is inside it, as with torch.utils.checkpoint: pass use_reentrant=False")
         raise RefusedError(
-            f'"{self.slots[index].name}" got another gradient while the one before is on its way to the other '
-            "ranks, because this step's backward passes reach different parameters: put all but the last into "
+            f"{what}because this step's backward passes reach different parameters: put all but the last into "
             "optimizer.no_sync(), or add up their losses and call backward once")
 
     def _begin(self):
@@ -113,9 +121,13 @@ class Gradients:
         return self._running
 
     def refuse_if_running(self, what):
-        if self._running:
-            raise RefusedError(f"{what} between backward and step(): the gradients are on their way, and wait "
-                               f"for those of {self.names(taken is None for taken in self._taken)}")
+        if not self._running:
+            return
+        if self._backward.unfinished(self):
+            raise RefusedError(f"{what} after a backward pass that failed: {NO_WAY_BACK}")
+        raise RefusedError(f"{what} between backward and step(): the gradients are on their way, and wait for those of "
+                           f"{self.names(taken is None for taken in self._taken)}: call step() first, or a backward "
+                           "that reaches these")
 
     def let_go(self):
         """The parameters' gradients are gone."""
@@ -130,6 +142,7 @@ class Gradients:
 
     def forget(self):
         """The accumulated gradients were zeroed or used."""
+        self._backward.forget(self)
         self._start_over()
         self._touched[:] = [False] * len(self.slots)
 
@@ -171,9 +184,10 @@ class Gradients:
                                "by load_state_dict(assign=True), need an optimizer that has them; gradients that "
                                "something else made come by torch.autograd.backward(parameters, gradients)")
         if self._owner.missing == "error":
-            raise RefusedError(f"{sum(missing)} parameter(s) got no gradient in this step: "
-                               f'{self.names(missing)}. Pass missing="zero" or "skip" to '
-                               "DistributedOptimizer if that is intended")
+            what = f"{sum(missing)} parameter(s) got no gradient in this step: {self.names(missing)}"
+            if self._running and self._backward.unfinished(self):
+                raise RefusedError(f"{what}, because a backward pass failed: {NO_WAY_BACK}")
+            raise RefusedError(f'{what}. Pass missing="zero" or "skip" to DistributedOptimizer if that is intended')
 
     def _refuse_changed(self):
         """Refuses gradients that were changed after they were announced: they are being read."""

@@ -30,6 +30,18 @@ class Backward:
             torch.autograd.Variable._execution_engine.queue_callback(functools.partial(self._ended, number))
         self._parts[number].add(member)
 
+    def unfinished(self, member):
+        """Whether a pass with `member` began and has not ended: it failed, or the running one is inside it."""
+        running = torch._C._current_graph_task_id()
+        return any(member in part for number, part in self._parts.items() if number != running)
+
+    def forget(self, member):
+        """The gradients of passes that failed were dropped or used. In a pass, which may be inside another, it does
+        nothing."""
+        if torch._C._current_graph_task_id() == -1:
+            for part in self._parts.values():
+                part.discard(member)
+
     def _ended(self, number):
         part = self._parts.pop(number, ())
         for member in self._members:

@@ -95,6 +95,36 @@ for change, words in ((lambda: model.weight.sum().backward(), ["weight", "on its
     rw.init()
     optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), missing="zero")
 
+
+
+class Failing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError("backward fails")
+
+
+# Nor after a backward that failed on the way: every refusal says so, and what is to be done.
+optimizer.missing = "error"
+layers = torch.nn.functional.linear(inputs, Failing.apply(model.weight * 1), model.bias)
+refused(ValueError, ["backward fails"], layers.sum().backward)
+assert model.bias.grad is not None
+for call in (optimizer.zero_grad, optimizer.step, model(inputs).sum().backward):
+    refused(ringwood.RefusedError, ["backward pass", "failed", "End this process", "checkpoint"], call)
+rw.shutdown()
+rw.init()
+optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), missing="zero")
+with optimizer.no_sync():  # where nothing has left there is a way back
+    layers = torch.nn.functional.linear(inputs, Failing.apply(model.weight * 1), model.bias)
+    refused(ValueError, ["backward fails"], layers.sum().backward)
+optimizer.zero_grad()
+model(inputs).sum().backward()
+torch.testing.assert_close(model.weight.grad, inputs.sum(0).expand(2, 4))
+optimizer.step()
+
 model.weight.data = model.weight.data.double()  # another type after the agreement
 model.bias.data = model.bias.data.double()
 model.weight.grad = model.bias.grad = None
