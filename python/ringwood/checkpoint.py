@@ -135,7 +135,7 @@ class Checkpoint:
         trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}
         steady = {f"model/{name}" for name, value in state.items() if torch.is_tensor(value) and value.data_ptr() in trained}
         own, own_parts = self._take_own(state, parts, set() if self._local else trained)
-        shared = shared_items({"model": state, "optimizers": [each.state_dict() for each in self._optimizers],
+        shared = shared_items({"model": state, "optimizers": [each.shared_state() for each in self._optimizers],
                                "cursor": cursor, "parts": parts, "world": self._session.world})
         steady.update(name for name in shared if name.startswith("optimizers/"))
         per_rank = own_items(own, own_parts)

@@ -72,7 +72,7 @@ class Elastic:
 
     def items(self):
         """Name -> bytes or tensor: the state between two steps, alike on all ranks in names and sizes."""
-        tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.state_dict(),
+        tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.shared_state(),
                 "sampler": self._sampler.state_dict()}
         return state_items(tree, self.SKELETON)
 

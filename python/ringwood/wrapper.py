@@ -53,6 +53,10 @@ class OptimizerWrapper(torch.optim.Optimizer):
     saved_at = None  # the step of the session's whose checkpoint was made last, or failed; alike on all ranks
     leads = True  # its steps are the session's; those of a further DistributedOptimizer follow them
 
+    def shared_state(self):
+        """What is alike on all ranks of its state, for a checkpoint and for ranks that come; load_state_dict takes it."""
+        return self.state_dict()
+
     def add_param_group(self, group):
         name = type(self).__name__
         raise RefusedError(f"parameters cannot be added after the ranks agreed on the plan: make the {name} when all "

@@ -24,6 +24,7 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
            "optimizer/sparse_embedding.py": "sparse gradients of an embedding travel over the hook, and come back sparse",
            "optimizer/spectral.py": "complex weights train with the optimizer and over the hook",
            "taken_over.py": "the momentum of SGD is taken below the selection",
+           "local/torch_state.py": "local steps are resumed by PyTorch's means",
            "loader.py": "forked loader workers are harmless"}
 SCALES = hasattr(torch.amp, "GradScaler")  # on a CPU; PyTorch before 2.3 does not
 if SCALES:

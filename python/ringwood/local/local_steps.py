@@ -274,23 +274,36 @@ class LocalSteps(OptimizerWrapper):
         """Whether an Elastic is told of every round."""
         return self._exchange.training is not None
 
-    def state_dict(self):
+    def shared_state(self):
         """What is alike on all ranks: the outer parameters and their optimizer, and where in the schedule the ranks are.
         The wrapped optimizer's state is each rank's own: `local`."""
-        state = {"begun": self._begun, "steps": self._steps, "rounds": self._rounds, "quiet": self._quiet,
-                 "fragments": [each.state_dict() for each in self.fragments],
-                 "running": self._exchange.running, "average": None}
+        state = {**self._shared(), "running": self._exchange.running, "average": None}
         if self._exchange.result is not None:
             fragment = self.fragments[self.schedule.fragment(self._exchange.running)]
             state["average"] = {"difference": fragment.difference, "skipped": self._exchange.result.skipped}
         return {"ringwood": state}
 
+    def _shared(self):
+        return {"begun": self._begun, "steps": self._steps, "rounds": self._rounds, "quiet": self._quiet,
+                "fragments": [each.state_dict() for each in self.fragments]}
+
+    def state_dict(self):
+        """As PyTorch's optimizers have it, for a file of your own: the wrapped optimizer's state, and under "ringwood" what
+        is alike on all ranks and what else is this rank's own. A round that is under way counts as not begun, so that what
+        it carries is exchanged by the next one. Residuals are in a rw.Checkpoint alone."""
+        own = {**Local(self).numbers(), "weights": [[each.weight + each.sent, 0.0, each.unit] for each in self.fragments]}
+        return {**self.inner.state_dict(), "ringwood": {**self._shared(), "running": None, "average": None, "local": own}}
+
     def load_state_dict(self, state):
-        """The model keeps its parameters: `local` has them, or gives it the outer ones."""
+        """Takes what state_dict or shared_state gave. The model keeps its parameters, so load them before; on a rank whose
+        state is another one's, or with another world or schedule, it gets the outer ones."""
+        inner = {key: value for key, value in state.items() if key != "ringwood"}
         state = state["ringwood"]
         if len(state["fragments"]) != len(self.fragments):
             raise InvalidError(f"the saved state has {len(state['fragments'])} fragments, here are {len(self.fragments)}: "
                                "fragments= must be what it was")
+        if "local" in state:
+            self._exchange.settle()
         for fragment, saved in zip(self.fragments, state["fragments"]):
             fragment.load_state_dict(saved)
         self._steps, self._rounds, self._quiet = state["steps"], state["rounds"], state.get("quiet", 0)
@@ -300,6 +313,9 @@ class LocalSteps(OptimizerWrapper):
             fragment = self.fragments[self.schedule.fragment(state["running"])]
             fragment.difference.copy_(state["average"]["difference"])
             self._exchange.restore(state["running"], state["average"]["skipped"])
+        if "local" in state:  # in a session that counts rounds of its own
+            self._steps, self._rounds = self._steps % self.schedule.interval, self.session.step
+            self.local.load_state_dict({**state["local"], "inner": inner})
         self.committed_before = self.session.step
 
     @property
@@ -320,10 +336,13 @@ class Local:
         self._owner = owner
 
     def state_dict(self):
+        return {**self.numbers(), "inner": self._owner.inner.state_dict()}
+
+    def numbers(self):
+        """All but the optimizer's state."""
         owner = self._owner
-        return {"rank": owner.session.rank, "world": owner.session.world, "inner": owner.inner.state_dict(),
-                "weights": [[fragment.weight, fragment.sent, fragment.unit] for fragment in owner.fragments],
-                "schedule": _numbers(owner.schedule)}
+        return {"rank": owner.session.rank, "world": owner.session.world, "schedule": _numbers(owner.schedule),
+                "weights": [[fragment.weight, fragment.sent, fragment.unit] for fragment in owner.fragments]}
 
     def load_state_dict(self, state):
         """Of another rank or world, or with another schedule: training goes on from the outer parameters."""
