@@ -19,7 +19,8 @@ from .group.communicator import (ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, 
 from .group.pairs import Pairs
 from .group.reduction import reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
-from .group.work import Watcher, Work
+from .group.watcher import Watcher
+from .group.work import Work
 
 _REFUSED = {"recv_anysource": "receiving from any rank: name the source",
             "allreduce_sparse": "sparse tensors: make them dense, or sparse=False in nn.Embedding",

@@ -6,12 +6,12 @@ on a future from Python reads as a result there: `then` makes one of the other.
 
 import threading
 import time
-from queue import SimpleQueue
 
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from ..errors import RingwoodError
+from .watcher import runner_here
 
 
 class Work(_Work):
@@ -71,12 +71,17 @@ class Work(_Work):
 
     def finish(self, seconds):
         """Waits and keeps the error, if it ends with one. Any thread, several at once."""
-        error = None
+        error, runner = None, runner_here()
+        if runner is not None:
+            runner.calls += 1
         try:
             for pending in self._pending:
                 pending.wait(max(0.0, seconds))
         except RingwoodError as failed:
             error = failed
+        finally:
+            if runner is not None:
+                runner.calls -= 1
         with self._lock:
             if self._over:
                 return
@@ -84,26 +89,3 @@ class Work(_Work):
                 self._after()
             self._error, self._after = error, None
             self._over = True
-
-
-class Watcher:
-    """Completes futures, in the order of the calls, on a thread of its own that starts with the first one. One for each
-    process group: calls of different groups end in any order."""
-
-    def __init__(self, name):
-        self._name, self._queue, self._thread = name, SimpleQueue(), None
-
-    def watch(self, work, future):
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
-        self._queue.put((work, future))
-
-    def stop(self):
-        self._queue.put(None)
-
-    def _run(self):
-        while (entry := self._queue.get()) is not None:
-            work, future = entry
-            work.finish(work.remaining())
-            future.set_result(None)

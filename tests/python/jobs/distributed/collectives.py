@@ -2,6 +2,8 @@
 rank to rank, and what is refused."""
 
 import datetime
+import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -159,6 +161,31 @@ def futures():
     assert (summed + 0).tolist() == [float(size)] * 3
 
 
+def callbacks():
+    """They wait for calls that they start, and for those that others have started."""
+    def again(future):
+        tensor = future.value()[0] + 1
+        return dist.all_reduce(tensor, async_op=True).get_future().wait()[0]
+
+    def thrice(future):
+        inner = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(again)
+        return inner.wait() + dist.all_reduce(future.value()[0], async_op=True).get_future().wait()[0]
+
+    for callback, expected in ((again, (size + 1) * size), (thrice, (size + 1) * size + size * size)):
+        works = [dist.all_reduce(torch.ones(2), async_op=True) for _ in range(3)]
+        results = [work.get_future().then(callback) for work in works]
+        assert [result.wait().tolist() for result in results] == [[expected] * 2] * 3
+    later, seen, all_started = [], [], threading.Event()
+    first = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(
+        lambda _: all_started.wait() and torch.futures.wait_all(later))
+    for i in range(20):
+        work = dist.all_reduce(torch.full((1,), float(i)), async_op=True)
+        later.append(work.get_future().then(lambda future: seen.append(future.value()[0].item())))
+    all_started.set()
+    first.wait()
+    assert seen == [float(i * size) for i in range(20)], seen  # in the order of the calls
+
+
 def messages():
     after, before = (rank + 1) % size, (rank - 1) % size
     for elements in (0, 4, 1_000_000):
@@ -189,10 +216,14 @@ def refusals():
     refused("do not fit", lambda: dist.all_gather_single(torch.empty(size * 2 + 1), torch.empty(2)))
 
 
-for check in (reductions, movements, shares, groups, futures, messages, refusals):
+for check in (reductions, movements, shares, groups, futures, callbacks, messages, refusals):
     check()
     dist.barrier()
 dist.destroy_process_group()
+deadline = time.monotonic() + 60
+while any(thread.name.startswith("rw-group-") for thread in threading.enumerate()):
+    assert time.monotonic() < deadline, threading.enumerate()
+    time.sleep(0.01)
 for _ in range(3):  # again, in the same process and over the same store of torch's
     dist.init_process_group("ringwood")
     again = torch.ones(3)

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -46,6 +47,15 @@ def data_parallel():
     return [whole(parameter) for parameter in model.parameters()]
 
 
+def low_rank():
+    """Its callbacks start further calls, and wait for them."""
+    model = DistributedDataParallel(model_of())
+    model.register_comm_hook(power.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2),
+                             power.powerSGD_hook)
+    train(model)
+    return [whole(parameter) for parameter in model.parameters()]
+
+
 def sharded(mesh):
     model = model_of()
     for layer in (model[0], model[2]):
@@ -68,7 +78,7 @@ def saved(model, mesh):
 
 
 line = init_device_mesh("cpu", (size,))
-results = data_parallel()
+results = data_parallel() + low_rank()
 model, weights = sharded(line)
 saved(model, line)
 results += weights
