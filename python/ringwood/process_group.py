@@ -8,8 +8,6 @@ A process has one session, which all of its process groups share: each is a comm
 of the methods are those that torch.distributed calls, older names included. What is refused says so by name.
 """
 
-from collections import deque
-
 import torch
 from torch._C._distributed_c10d import ReduceOp
 
@@ -19,6 +17,7 @@ from .group.communicator import (ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, 
 from .group.pairs import Pairs
 from .group.reduction import reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
+from .group.under_way import UnderWay
 from .group.watcher import Watcher
 from .group.work import Work
 
@@ -37,7 +36,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         self._seconds = timeout.total_seconds()
         self._communicator = Communicator(joined.session, ranks, number)
         self._pairs = Pairs(joined, ranks, store)
-        self._open = deque()  # works: what they exchange stays in place although nobody waits for them
+        self._under_way = UnderWay()
         self._watcher = Watcher(f"rw-group-{number}")
         self._name = self._description = ""
         self._closed = False
@@ -233,7 +232,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         pair = self._pairs.communicator(source, target, tag)
         ways = (NOTHING, host, none, counts) if receives else (host, NOTHING, counts, none)
         pending = self._start(ALL_TO_ALL, BYTE, ways[0], ways[1], shares=ways[2], receives=ways[3], through=pair)
-        return self._work([pending], [tensor], None, (host,), self._back([tensor], [host]) if receives else None)
+        return self._work([pending], [tensor], None, (host,), self._back([tensor], [host]) if receives else None, pair)
 
     # ---- parts of the above ----
 
@@ -245,15 +244,12 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         return (through or self._communicator).start(collective, kind, *inputs, target.data_ptr(),
                                                      size_of(target) // size, op, root, shares, receives)
 
-    def _work(self, pending, outputs, opts, used, after=None):
+    def _work(self, pending, outputs, opts, used, after=None, through=None):
         given = getattr(opts, "timeout", None)
         seconds = given.total_seconds() if given is not None else 0
         work = Work(self._watcher, pending, outputs, seconds if seconds > 0 else self._seconds, after)
         work.used = used
-        opened = self._open
-        while opened and opened[0].is_completed():
-            opened.popleft()
-        opened.append(work)
+        self._under_way.add(through or self._communicator, work)
         return work
 
     def _all(self, works, opts):

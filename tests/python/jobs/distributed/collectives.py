@@ -2,8 +2,10 @@
 rank to rank, and what is refused."""
 
 import datetime
+import gc
 import threading
 import time
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -199,6 +201,18 @@ def messages():
                                         dist.P2POp(dist.isend, torch.full((2,), rank + 0.5), after, tag=3)]):
         work.wait()
     assert got.tolist() == [before + 0.5] * 2
+    stop, alive = torch.zeros(1), []
+    waiting = dist.irecv(stop, before, tag=9)
+    for _ in range(10):
+        tensor = torch.ones(1000)
+        alive.append(weakref.ref(tensor))
+        dist.all_reduce(tensor)
+    del tensor
+    dist.barrier()
+    gc.collect()
+    assert sum(each() is not None for each in alive) <= 1, "a message that is not sent yet keeps later tensors"
+    dist.isend(torch.ones(1), after, tag=9).wait()
+    waiting.wait()
     objects = [None] * size
     dist.all_gather_object(objects, {"rank": rank, "words": "x" * rank})
     assert [each["rank"] for each in objects] == list(range(size))
