@@ -15,7 +15,7 @@ from .entry.rendezvous import join
 from .errors import InvalidError, RefusedError
 from .group.communicator import (ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, REDUCE, REDUCE_SCATTER, Communicator)
 from .group.pairs import Pairs
-from .group.reduction import reduction_of
+from .group.reduction import WIDTHS, kind_of, reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
 from .group.under_way import UnderWay
 from .group.watcher import Watcher
@@ -117,7 +117,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         root = opts if isinstance(opts, int) else opts.rootRank
         tensor = one_of(tensors)
         host = in_memory("broadcast", tensor)
-        pending = self._start(BROADCAST, BYTE, None, host, root=root)
+        pending = self._start(BROADCAST, kind_of(tensor), None, host, root=root)
         return self._work([pending], [tensor], opts, (host,), self._back([tensor], [host]))
 
     def all_gather_single(self, output, input, opts=None):
@@ -128,7 +128,8 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         outs = [in_memory("all_gather", tensor) for tensor in outputs]
         for given, gathered in zip(ins, outs):
             self._fits("all_gather", size_of(given) * self.size(), size_of(gathered))
-        pending = [self._start(ALL_GATHER, BYTE, given, gathered) for given, gathered in zip(ins, outs)]
+        pending = [self._start(ALL_GATHER, kind_of(given, gathered), given, gathered)
+                   for given, gathered in zip(ins, outs)]
         return self._work(pending, list(outputs), opts, (ins, outs), self._back(outputs, outs))
 
     def allgather(self, outputs, inputs, opts=None):
@@ -139,7 +140,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         self._one_each("all_gather", parts)
         self._fits("all_gather", size_of(given), shares[self._rank])
         gathered = torch.empty(sum(shares), dtype=torch.uint8)
-        pending = self._start(ALL_GATHER, BYTE, given, gathered, shares=shares)
+        pending = self._start(ALL_GATHER, kind_of(given, *parts), given, gathered, shares=shares)
         return self._work([pending], list(parts), opts, (given, gathered), lambda: hand_out(gathered, shares, parts))
 
     def allgather_coalesced(self, output_lists, inputs, opts=None):
@@ -169,7 +170,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         share = in_memory("reduce_scatter", output)
         kind, op = reduction_of("reduce_scatter", opts.reduceOp if opts is not None else ReduceOp.SUM, given.dtype)
         self._fits("reduce_scatter", parts[self._rank].numel(), share.numel())
-        pending = self._start(REDUCE_SCATTER, kind, given, share, op=op, shares=[part.numel() for part in parts])
+        pending = self._start(REDUCE_SCATTER, kind, given, share, op=op, shares=[size_of(part) for part in parts])
         return self._work([pending], [output], opts, (given, share), self._back([output], [share]))
 
     def gather(self, outputs, inputs, opts):
@@ -203,7 +204,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         """Splits count along the first dimension; none: evenly."""
         given, taken = in_memory("all_to_all", input), in_memory("all_to_all", output)
         sends, receives = self._splits(given, input_splits), self._splits(taken, output_splits)
-        pending = self._start(ALL_TO_ALL, BYTE, given, taken, shares=sends, receives=receives)
+        pending = self._start(ALL_TO_ALL, kind_of(given, taken), given, taken, shares=sends, receives=receives)
         return self._work([pending], [output], opts, (given, taken), self._back([output], [taken]))
 
     def barrier(self, opts=None):
@@ -231,18 +232,21 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         counts[1 - here] = size_of(host)
         pair = self._pairs.communicator(source, target, tag)
         ways = (NOTHING, host, none, counts) if receives else (host, NOTHING, counts, none)
-        pending = self._start(ALL_TO_ALL, BYTE, ways[0], ways[1], shares=ways[2], receives=ways[3], through=pair)
+        pending = self._start(ALL_TO_ALL, kind_of(tensor), ways[0], ways[1], shares=ways[2], receives=ways[3],
+                              through=pair)
         return self._work([pending], [tensor], None, (host,), self._back([tensor], [host]) if receives else None, pair)
 
     # ---- parts of the above ----
 
     def _start(self, collective, kind, source, target, op=0, root=0, shares=None, receives=None, through=None):
+        """`shares`, `receives`: in bytes."""
         if self._closed:
             raise RefusedError("the process group was destroyed")
-        size = 1 if kind == BYTE else (target if source is None else source).element_size()
-        inputs = (source.data_ptr(), size_of(source) // size) if source is not None else (None, 0)
+        width = WIDTHS[kind]
+        inputs = (source.data_ptr(), size_of(source) // width) if source is not None else (None, 0)
+        shares, receives = ([size // width for size in sizes] if sizes else sizes for sizes in (shares, receives))
         return (through or self._communicator).start(collective, kind, *inputs, target.data_ptr(),
-                                                     size_of(target) // size, op, root, shares, receives)
+                                                     size_of(target) // width, op, root, shares, receives)
 
     def _work(self, pending, outputs, opts, used, after=None, through=None):
         given = getattr(opts, "timeout", None)
@@ -262,9 +266,9 @@ class ProcessGroup(torch.distributed.ProcessGroup):
                           [output for work in works for output in work._outputs], opts, works, finish)
 
     def _exchange(self, ins, sends, outs, receives, opts, outputs):
-        """An all-to-all of tensors in bytes."""
+        """An all-to-all of tensors; `sends`, `receives`: in bytes."""
         given, taken = together(ins), torch.empty(sum(receives), dtype=torch.uint8)
-        pending = self._start(ALL_TO_ALL, BYTE, given, taken, shares=sends, receives=receives)
+        pending = self._start(ALL_TO_ALL, kind_of(*ins, *outs), given, taken, shares=sends, receives=receives)
         sizes = [sum(receives)] if len(outs) == 1 else receives
         return self._work([pending], outputs, opts, (given, taken), lambda: hand_out(taken, sizes, outs))
 

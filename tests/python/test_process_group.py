@@ -81,3 +81,9 @@ def test_a_rank_that_dies_or_is_late_is_named_by_all_others(how, culprit):
     outputs = together("distributed/failure.py", how, str(culprit), ranks=3, codes=(0, -signal.SIGKILL))
     for rank, output in enumerate(outputs):
         assert rank == culprit or f"rank {rank} heard: " in output, output
+
+
+@pytest.mark.parametrize("call", ["all_gather", "gather", "all_to_all_single", "send"])
+def test_types_of_one_size_that_differ_are_named_by_all(call):
+    outputs = together("distributed/types.py", call, ranks=2)
+    assert all("heard of it" in output for output in outputs), outputs

@@ -1,12 +1,14 @@
-"""A reduction as the library numbers it: the element type and the operation that torch.distributed asks for."""
+"""Element types and operations that torch.distributed asks for, as the library numbers them."""
 
 import torch
 from torch._C._distributed_c10d import ReduceOp
 
 from ..errors import InvalidError
 from ..library import ELEMENT_TYPES, OPERATIONS
+from .tensors import BYTE
 
 _KINDS = {getattr(torch, name): number for name, number in ELEMENT_TYPES.items()}
+WIDTHS = {number: dtype.itemsize for dtype, number in _KINDS.items()}  # bytes by element type
 _OPERATIONS = ((ReduceOp.SUM, "sum"), (ReduceOp.AVG, "average"), (ReduceOp.MAX, "max"), (ReduceOp.MIN, "min"),
                (ReduceOp.PRODUCT, "product"))
 _OF_BOOL = {"sum": "max", "max": "max", "product": "min", "min": "min"}  # or, and
@@ -26,6 +28,13 @@ def reduction_of(what, op, dtype):
         raise InvalidError(f"{what}: {dtype} is not reduced by the backend ringwood; it knows "
                            f"{', '.join(ELEMENT_TYPES)}: convert the tensor first")
     return _KINDS[dtype], OPERATIONS[name]
+
+
+def kind_of(*tensors):
+    """The element type of what is moved, so that ranks whose types differ hear of it: the library compares the types of
+    what is sent and awaited. Of a type that it has not, and of several types, the bytes are moved."""
+    dtypes = {tensor.dtype for tensor in tensors}
+    return _KINDS.get(dtypes.pop(), BYTE) if len(dtypes) == 1 else BYTE
 
 
 def _name_of(op):
