@@ -14,7 +14,7 @@ import torch
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
 from .recipe import recipe_of
-from .slot import once, pairs_of, settle, slot_of
+from .slot import once, pairs_of, settle, slot_of, types_of
 from .velocity import Velocity
 
 
@@ -39,7 +39,8 @@ class HookState:
         self._slots = [slot_of(name, parameter, self._stream, self._scaler is not None, bucketed=True)
                        for name, parameter in named.items()]
         self.session = job.session
-        self._exchange = job.register("communication hook", self._slots, settings, self._stream, wire_reach)
+        self._exchange = job.register("communication hook", self._slots, settings, self._stream, wire_reach,
+                                      **types_of(named))
         self.weight = 1.0
         self.last = None
         self._scale = 1.0

@@ -16,7 +16,7 @@ from .errors import InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
 from .replay import Changes, Note, note_of
-from .slot import once, pairs_of, slot_of
+from .slot import once, pairs_of, slot_of, types_of
 from .velocity import TakenOver, Velocity
 from .wrapper import OptimizerWrapper, refuse_kind, refuse_wrapped
 
@@ -74,7 +74,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self.missing = missing
         self.session = job.session
         self._exchange = job.register("DistributedOptimizer", slots, settings, stream, wire_reach_of(optimizer), missing=missing,
-                                      backward_passes_per_step=backward_passes_per_step)
+                                      backward_passes_per_step=backward_passes_per_step, **types_of(trained))
         self._training = None  # the Elastic that it belongs to, see follow
         self.before_gradients = []  # each called once, before the next step's first gradient is announced
         self.last = None  # the StepResult of the last step

@@ -43,6 +43,11 @@ def once(pairs):
     return list(first.values())
 
 
+def types_of(named):
+    """Name -> parameter as settings that ranks compare: slots have one type, whatever the parameters' is."""
+    return {f'the type of "{name}"': str(parameter.dtype).removeprefix("torch.") for name, parameter in named.items()}
+
+
 def slot_of(name, parameter, stream, scaled, bucketed=False):
     """The cheapest slot that fits. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
     loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets."""

@@ -12,13 +12,14 @@ exchange is asked for (`density=`). Names and meanings follow Horovod where it h
 """
 
 import numbers
+import zlib
 
 import numpy as np
 import torch
 
 from . import ddp as _ddp
 from . import job as _job
-from .agreement import broadcast_bytes
+from .agreement import broadcast_bytes, refuse_differences
 from .checkpoint import Checkpoint
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
@@ -133,30 +134,68 @@ def elastic(model, optimizer, sampler):
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):
-    """Broadcasts the root's values, in place. `parameters`: a state_dict or named parameters. A rank that comes to a job
-    that runs gets them with its first step instead."""
+    """Broadcasts the root's values, in place. `parameters`: a state_dict, in whatever order, or named parameters. All
+    ranks have the same names, types and shapes. A rank that comes to a job that runs gets them with its first step
+    instead."""
     if session().receiving:
         return
     root = root_rank if root is None else root
-    items = parameters.items() if hasattr(parameters, "items") else parameters
-    for name, tensor in items:
+    named = _named(parameters)
+    for name, tensor in named:
         if not torch.is_tensor(tensor):
             raise InvalidError(f'broadcast_parameters: "{name}" is a {type(tensor).__name__}, not a tensor')
         if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
             raise InvalidError(f'broadcast_parameters: "{name}" of a lazy module, or on the device "meta", has no values yet: '
                                "run a batch through the model first, or model.to_empty(device=…)")
+    _refuse_other_tensors("broadcast_parameters", named, root)
+    for _, tensor in named:
         _broadcast_tensor(tensor, root)
+
+
+def _named(parameters):
+    """[(name, tensor)], in the same order on all ranks."""
+    if hasattr(parameters, "items"):
+        return sorted(parameters.items(), key=lambda item: str(item[0]))
+    named = list(parameters)
+    if not all(isinstance(each, (tuple, list)) and len(each) == 2 for each in named):
+        raise InvalidError("broadcast_parameters takes model.state_dict(), or pairs of a name and a tensor as "
+                           "model.named_parameters() gives them")
+    return named
+
+
+def _refuse_other_tensors(what, named, root):
+    table = {f"{what}: tensor {at}": f'"{name}", {_kind_of(tensor)}' for at, (name, tensor) in enumerate(named)}
+    refuse_differences(session(), {f"{what}: the root": root, **table})
+
+
+def _kind_of(tensor):
+    if torch.nn.parameter.is_lazy(tensor):
+        return "without a shape yet"
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 
 
 @torch.no_grad()
 def _broadcast_tensor(tensor, root):
     if tensor.numel() == 0:
         return
-    staged = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+    staged = _bytes_of(tensor)
     session().broadcast(staged, root)
     received = staged.view(tensor.dtype).view(tensor.shape)
     if received.data_ptr() != tensor.data_ptr():
-        tensor.copy_(received)
+        _fill(tensor, received)
+
+
+def _bytes_of(tensor):
+    """In host memory; the tensor's own where they lie there in order."""
+    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+
+
+def _fill(tensor, values):
+    """Of an expanded tensor, whose elements share memory, each place once."""
+    for dimension, stride in enumerate(tensor.stride()):
+        if stride == 0:
+            tensor, values = tensor.narrow(dimension, 0, 1), values.narrow(dimension, 0, 1)
+    tensor.copy_(values)
 
 
 def broadcast_buffers(model, root_rank=0):
@@ -164,7 +203,7 @@ def broadcast_buffers(model, root_rank=0):
     of BatchNorm), as with DistributedDataParallel: all ranks call it equally often. Returns a handle, whose
     remove() ends it. Copies of the model have it not."""
     def broadcast(module):
-        buffers = [buffer for buffer in module.buffers() if buffer.numel()]
+        buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.numel()]
         if module.training and buffers:
             _broadcast_together(buffers, root_rank)
 
@@ -172,20 +211,31 @@ def broadcast_buffers(model, root_rank=0):
 
 
 @torch.no_grad()
-def _broadcast_together(tensors, root):
-    together = torch.cat([tensor.detach().cpu().flatten().view(torch.uint8) for tensor in tensors])
+def _broadcast_together(named, root):
+    """With a checksum of each one's name, type and shape before them."""
+    kinds = np.array([zlib.crc32(f"{name} {_kind_of(tensor)}".encode()) for name, tensor in named], np.uint32)
+    parts = [torch.from_numpy(kinds.view(np.uint8)), *[_bytes_of(tensor) for _, tensor in named]]
+    together = torch.cat(parts)
     session().broadcast(together, root)
-    parts = together.split([tensor.numel() * tensor.element_size() for tensor in tensors])
-    if rank() != root:
-        for tensor, part in zip(tensors, parts):
-            tensor.copy_(part.clone().view(tensor.dtype).view(tensor.shape))
+    if rank() == root:
+        return
+    theirs, *parts = together.split([len(part) for part in parts])
+    for same, (name, tensor) in zip(kinds == theirs.numpy().view(np.uint32), named):
+        if not same:
+            raise InvalidError(f'broadcast_buffers: "{name}" is {_kind_of(tensor)} on rank {rank()}, and rank {root} has '
+                               "another name, type or shape there: the models must be the same on every rank")
+    for (_, tensor), part in zip(named, parts):
+        _fill(tensor, part.clone().view(tensor.dtype).view(tensor.shape))
 
 
 def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
-    """Broadcasts the root's state: momenta, counters, learning rates. Nothing on a rank that comes to a job that runs."""
+    """Broadcasts the root's state: momenta, counters, learning rates. The optimizer's parameters have the same types and
+    shapes on all ranks. Nothing on a rank that comes to a job that runs."""
     if session().receiving:
         return
     root = root_rank if root is None else root
+    named = [(f"group {number}", tensor) for number, group in enumerate(optimizer.param_groups) for tensor in group["params"]]
+    _refuse_other_tensors("broadcast_optimizer_state", named, root)
     skeleton, tensors = flatten(optimizer.state_dict())
     skeleton = broadcast_bytes(session(), skeleton if rank() == root else b"", root)
     if rank() != root:

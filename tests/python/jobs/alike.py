@@ -58,3 +58,44 @@ optimizer = rw.DistributedOptimizer(torch.optim.SGD(forgotten.parameters(), 0.1)
 refused(ringwood.RefusedError, ["4 of 6", "0.weight", "rw.broadcast_parameters(model.state_dict())"], train,
         forgotten, optimizer, 1)
 rw.shutdown()
+
+# Types, shapes and names that differ; the bytes would fit.
+rw.init()
+
+
+def tell(words, function, *arguments, **named):
+    refused(ringwood.InvalidError, words if rw.rank() else ["another rank"], function, *arguments, **named)
+
+
+half = network(1).to(torch.float16 if rw.rank() else torch.bfloat16)
+tell(["0.bias", "float16 (6,) on rank 1", "bfloat16 (6,) on rank 0"], rw.broadcast_parameters, half.state_dict())
+tell(["the type of", "float16 on rank 1"], rw.DistributedOptimizer, torch.optim.SGD(half.parameters(), 0.1),
+     half.named_parameters())
+tell(["tensor 0 is \"group 0\", float16 (6, 4) on rank 1"], rw.broadcast_optimizer_state,
+     torch.optim.SGD(half.parameters(), 0.1))
+pairs = [(name, torch.full((2,), float(rw.rank()))) for name in "ab"]
+tell(['"b"', '"a"'], rw.broadcast_parameters, pairs[::-1] if rw.rank() else pairs)
+tell(["the root is 1 on rank 1 and 0 on rank 0"], rw.broadcast_parameters, pairs, root=rw.rank())
+pairs[1][1].add_(5)
+rw.broadcast_parameters(dict(pairs[::-1] if rw.rank() else pairs))  # in whatever order
+assert [tensor[0].item() for _, tensor in pairs] == [0, 5]
+refused(ringwood.InvalidError, ["pairs of a name and a tensor"], rw.broadcast_parameters, list(half.parameters()))
+rw.shutdown()
+
+rw.init()
+module = torch.nn.Module()
+module.forward = lambda: None
+rank = float(rw.rank())
+module.register_buffer("strided", (torch.arange(8.0) + rank)[::2])
+module.register_buffer("expanded", torch.tensor([rank]).expand(4))
+rw.broadcast_buffers(module)
+module()
+assert module.strided.tolist() == [0, 2, 4, 6] and module.expanded.tolist() == [0] * 4
+rw.broadcast_parameters(module.state_dict(), root=1)
+assert module.expanded.tolist() == [0] * 4
+module.strided = module.strided.double() if rw.rank() else torch.zeros(8)
+if rw.rank():
+    refused(ringwood.InvalidError, ["strided", "float64 (4,) on rank 1", "rank 0"], module)
+else:
+    module()
+rw.shutdown()
