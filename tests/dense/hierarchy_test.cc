@@ -15,7 +15,6 @@
 #include "dense/doubling.h"
 #include "dense/ring.h"
 #include "dense/slots.h"
-#include "plan/plan.h"
 #include "tests/dense/player.h"
 #include "tests/transport/world.h"
 
@@ -128,6 +127,7 @@ TEST(Hierarchy, ExactMessagesStayInsideAHostAndComeBeforeRoundedOnesOfTheirSlot)
 
 // A rank sends its part of all chunks under way at once, whether the agent is there or not.
 TEST(Hierarchy, WhatALateAgentIsSentFitsIntoWhatATransportKeeps) {
+  constexpr int kRingsAtOnce = 4;  // that of plan/plan.h, which knows of this folder
   const uint64_t kept = FabricLimits().stash_bytes;
   for (const auto& [hosts, largest, first] :
        std::vector<std::array<int, 3>>{{17, 2, 2}, {11, 3, 2}, {8, 4, 3}, {5, 8, 5}, {40, 3, 3}}) {

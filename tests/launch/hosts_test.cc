@@ -77,7 +77,8 @@ TEST(Hosts, AFileMayHaveCommentsAndBlankLines) {
 }
 
 TEST(Hosts, AnErrorInAFileNamesFileAndLine) {
-  for (const std::string line : {"h2 slots=none", "h2 slots=0", "h2 slot=4", "h2 slots=2 slots=1", "h1", "me@h1", "h2;x"}) {
+  for (const std::string line :
+       {"h2 slots=none", "h2 slots=0", "h2 slot=4", "h2 slots=2 slots=1", "h1", "me@h1", "h2;x"}) {
     const auto hosts = ParseHostFile("h1 slots=1\n# comment\n" + line + "\n", "my/hosts");
     EXPECT_THAT(Message(hosts.status()), HasSubstr("my/hosts line 3")) << line;
   }
