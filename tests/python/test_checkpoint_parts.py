@@ -54,8 +54,8 @@ class Training:
         inner = torch.optim.AdamW(self.model.parameters(), lr=0.1)
         self.inner = inner
         self.optimizer = SimpleNamespace(session=session, committed_before=0, last=None, param_groups=inner.param_groups,
-                                         state_dict=inner.state_dict, load_state_dict=inner.load_state_dict,
-                                         before_gradients=[], scaler=None, followed=False, leads=True)
+                                         shared_state=inner.state_dict, load_state_dict=inner.load_state_dict,
+                                         before_gradients=[], scaler=None, followed=False, leads=True, saved_at=None)
         self.scheduler = torch.optim.lr_scheduler.StepLR(inner, 2)
         self.average = torch.optim.swa_utils.AveragedModel(self.model)
         self.counts = {"rows": 0}

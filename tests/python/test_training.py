@@ -34,7 +34,7 @@ def make():
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
     return model, SimpleNamespace(session=Session(), committed_before=0, leads=True, saved_at=None, followed=False,
                                   last=None,
-                                  param_groups=inner.param_groups, state_dict=inner.state_dict)
+                                  param_groups=inner.param_groups, shared_state=inner.state_dict)
 
 
 @pytest.mark.parametrize("failure", [ringwood.ExhaustedError("No space left on device"),
