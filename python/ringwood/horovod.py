@@ -124,9 +124,12 @@ def is_homogeneous():
 # ---- state ----
 
 def broadcast_parameters(params, root_rank):
-    """`params`: a state_dict, or pairs of name and tensor."""
-    items = params.items() if hasattr(params, "items") else params
-    _rw.broadcast_parameters([(name, tensor) for name, tensor in items if tensor is not None], root_rank)
+    """`params`: a state_dict, in whatever order, or pairs of name and tensor."""
+    if hasattr(params, "items"):
+        params = {name: tensor for name, tensor in params.items() if tensor is not None}
+    else:
+        params = [(name, tensor) for name, tensor in params if tensor is not None]
+    _rw.broadcast_parameters(params, root_rank)
 
 
 def broadcast_optimizer_state(optimizer, root_rank, model=None):

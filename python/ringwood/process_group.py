@@ -55,6 +55,11 @@ class ProcessGroup(torch.distributed.ProcessGroup):
     getRank, getSize = rank, size
 
     @property
+    def ranks(self):
+        """The group's, numbered as in the session."""
+        return self._ranks
+
+    @property
     def group_name(self):
         return self._name
 

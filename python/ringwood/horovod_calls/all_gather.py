@@ -4,23 +4,26 @@ import torch
 
 from ..errors import InvalidError
 from .all_reduce import allreduce_async
+from .compared import number_of, numbered, refuse_differing
 from .handle import grouped, handle_of, synchronize, waited
 from .operation import Sum
 from .process_set import global_process_set, group_of
 
 
 def _rows(tensor, process_set):
-    """The first dimensions of all ranks; every other one is the same."""
+    """The first dimensions of all ranks; every other one, and the type, is the same."""
     group = group_of(process_set)
     shape = torch.tensor([tensor.dim(), *tensor.shape], dtype=torch.int64)
     if tensor.dim() == 0:
         raise InvalidError("allgather of a tensor without dimensions: give it one, tensor.reshape(1)")
-    padded = torch.zeros(10, dtype=torch.int64)
-    if len(shape) > len(padded):
-        raise InvalidError(f"allgather of a tensor of {tensor.dim()} dimensions: at most {len(padded) - 1}")
+    padded = torch.zeros(11, dtype=torch.int64)
+    padded[-1] = number_of(tensor.dtype)
+    if len(shape) >= len(padded):
+        raise InvalidError(f"allgather of a tensor of {tensor.dim()} dimensions: at most {len(padded) - 2}")
     padded[:len(shape)] = shape
     shapes = torch.empty(group.size(), len(padded), dtype=torch.int64)
     group.all_gather_single(shapes, padded).wait()
+    refuse_differing(group, "the type of allgather's tensor", [[str(numbered(row[-1]))] for row in shapes.tolist()])
     if not (shapes[:, [0, *range(2, len(padded))]] == padded[[0, *range(2, len(padded))]]).all():
         each = [tuple(row[1:1 + row[0]]) for row in shapes.tolist()]
         raise InvalidError(f"allgather: the shapes differ in more than the first dimension: {each}")

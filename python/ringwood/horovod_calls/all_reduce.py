@@ -15,6 +15,8 @@ from .process_set import global_process_set, group_of
 def _start_allreduce(tensor, output, average, op, prescale_factor, postscale_factor, process_set):
     """Into `output`, which may be the tensor."""
     op, group = operation_of(average, op), group_of(process_set)
+    group.compared.call("allreduce {1} of {0}, scaled by {2} and {3}", tensor, op.name, float(prescale_factor),
+                        float(postscale_factor))
     if output is not tensor:
         output.copy_(tensor)
     if prescale_factor != 1.0:

@@ -3,8 +3,26 @@
 import torch
 
 from ..errors import InvalidError
+from .compared import number_of, numbered, refuse_differing, text_of
 from .handle import handle_of, synchronize
 from .process_set import global_process_set, group_of
+
+_ROW = 10  # numbers that tell of a tensor
+
+
+def _exchange_rows(group, tensor, mine):
+    """How many rows come from each rank; the type and every other dimension are the same."""
+    row = [number_of(tensor.dtype), tensor.dim(), *tensor.shape[1:]]
+    if len(row) > _ROW:
+        raise InvalidError(f"alltoall of a tensor of {tensor.dim()} dimensions: at most {_ROW - 1}")
+    given = torch.zeros(group.size(), 1 + _ROW, dtype=torch.int64)
+    given[:, 0], given[:, 1:1 + len(row)] = mine, torch.tensor(row)
+    taken = torch.empty_like(given)
+    group.all_to_all_single(taken, given, [], []).wait()
+    rows = [f"rows of {text_of(numbered(kind), shape[:max(0, dimensions - 1)])}"
+            for _, kind, dimensions, *shape in taken.tolist()]
+    refuse_differing(group, "what alltoall is given", [[each] for each in rows])
+    return taken[:, 0].contiguous()
 
 
 @torch.no_grad()
@@ -21,8 +39,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
         mine = torch.as_tensor(splits, dtype=torch.int64).cpu()
         if len(mine) != size or int(mine.sum()) != rows or int(mine.min()) < 0:
             raise InvalidError(f"alltoall: splits {mine.tolist()} for {size} ranks and {rows} rows")
-    theirs = torch.empty(size, dtype=torch.int64)
-    group.all_to_all_single(theirs, mine, [], []).wait()
+    theirs = _exchange_rows(group, tensor, mine)
     output = tensor.new_empty((int(theirs.sum()), *tensor.shape[1:]))
     work = group.all_to_all_single(output, tensor, theirs.tolist(), mine.tolist())
     return handle_of([work], lambda: output if splits is None else (output, theirs.to(torch.int32)))

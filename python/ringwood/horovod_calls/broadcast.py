@@ -18,6 +18,7 @@ def _start_broadcast(tensor, output, root_rank, process_set):
     ranks = process_set.ranks
     if root_rank not in (ranks or range(group.size())):
         raise InvalidError(f"broadcast from rank {root_rank}, which is not in {process_set}")
+    group.compared.call("broadcast of {0} from rank {1}", tensor, root_rank)
     if output is not tensor:
         output.copy_(tensor)
     root = root_rank if ranks is None else ranks.index(root_rank)

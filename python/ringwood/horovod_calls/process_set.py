@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from .. import job as _job
 from ..errors import InvalidError
 from ..process_group import ProcessGroup
+from .compared import Compared
 
 _FOREVER = datetime.timedelta(days=365)  # Horovod's calls have no deadline; who died is found without one
 _NUMBERS_FROM = 0xFFFF0000  # of communicators; those of torch.distributed's groups are far below
@@ -32,9 +33,17 @@ class ProcessSet:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
 
 
+class _Group(ProcessGroup):
+    """`compared`: what its ranks ask for."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.compared = Compared(self)
+
+
 global_process_set = ProcessSet()
 global_process_set.process_set_id = 0
-_groups = {}           # id -> the ProcessGroup of this rank's
+_groups = {}           # id -> the _Group of this rank's
 _counts = {"sets": 0}  # that were added
 
 
@@ -78,7 +87,7 @@ def group_of(process_set):
         session = _job.current().session
         ranks = list(range(session.world)) if process_set.ranks is None else process_set.ranks
         joined = SimpleNamespace(session=session, leave=lambda: None)
-        _groups[identity] = ProcessGroup(joined, ranks, process_set.rank(), _FOREVER, None, _NUMBERS_FROM + identity)
+        _groups[identity] = _Group(joined, ranks, process_set.rank(), _FOREVER, None, _NUMBERS_FROM + identity)
     return _groups[identity]
 
 

@@ -18,7 +18,7 @@ def refused(words, call):
     try:
         call()
     except hvd.HorovodInternalError as error:
-        assert words in str(error), error
+        assert all(word in str(error) for word in ([words] if isinstance(words, str) else words)), error
     else:
         raise AssertionError(f"not refused: {words}")
 
@@ -126,6 +126,32 @@ def process_sets():
     assert hvd.remove_process_set(odds) and not hvd.remove_process_set(hvd.global_process_set)
 
 
+def differences():
+    """Calls whose bytes would fit one another."""
+    odd = rank == 1
+    ones = torch.ones(2 * size, dtype=torch.int32 if odd else torch.float32)
+    both = ["float32", "int32", "on rank 0", "on rank 1"]
+    refused(both, lambda: hvd.allgather(ones))
+    refused(both, lambda: hvd.alltoall(ones))
+    refused(both, lambda: hvd.broadcast(ones, 0))
+    refused(both, lambda: hvd.broadcast_(ones, 0))
+    refused("another rank" if rank != 1 else ["int32", "float32"], lambda: hvd.broadcast_parameters({"a": ones}, 0))
+    refused(["(2, 3) on rank 0", "(3, 2) on rank 1"], lambda: hvd.alltoall(torch.ones((size, 3, 2) if odd else (size, 2, 3))))
+    refused(["(7, 9), scaled", "(9, 7), scaled"], lambda: hvd.allreduce(torch.ones((9, 7) if odd else (7, 9)), op=hvd.Sum))
+    refused(["allreduce Average", "allreduce Sum"], lambda: hvd.allreduce(torch.ones(5), op=hvd.Sum if odd else hvd.Average))
+    refused(["by 1.0 and 1.0", "by 2.0 and 1.0"], lambda: hvd.allreduce(torch.ones(5), prescale_factor=2.0 if odd else 1.0))
+    refused("from rank 1", lambda: hvd.broadcast(torch.ones(5), int(odd)))
+    refused("reducescatter Sum", lambda: hvd.reducescatter(torch.ones(5), op=hvd.Sum if odd else hvd.Average))
+    kinds = (hvd.Sum, hvd.Average)
+    for op in kinds:
+        hvd.allreduce(torch.ones(5), op=op)
+    refused(["allreduce Sum", "allreduce Average", "on rank 0", "on rank 1"],  # both are known: it comes out later
+            lambda: [hvd.allreduce(torch.ones(5), op=kinds[odd]) for _ in range(64)])
+    tensors = {"a": torch.tensor([1.0 + rank]), "b": torch.tensor([5.0 + rank])}
+    hvd.broadcast_parameters(dict(reversed(tensors.items())) if odd else tensors, 0)
+    assert tensors == {"a": torch.tensor([1.0]), "b": torch.tensor([5.0])}
+
+
 def refusals():
     refused("Adasum", lambda: hvd.allreduce(torch.ones(1), op=hvd.Adasum))
     refused("not both", lambda: hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum))
@@ -136,7 +162,7 @@ def refusals():
     assert issubclass(hvd.HorovodInternalError, Exception) and hvd.HorovodInternalError is ringwood.RingwoodError
 
 
-for check in (all_reduces, handles, gathers, exchanges, gradients, process_sets, refusals):
+for check in (all_reduces, handles, gathers, exchanges, gradients, process_sets, differences, refusals):
     check()
     hvd.barrier()
 hvd.shutdown()
