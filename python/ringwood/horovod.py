@@ -56,9 +56,13 @@ _INSTEAD = {
 }
 
 
+class NotHereError(RefusedError, AttributeError):
+    """For a script that asks by hasattr, there is none."""
+
+
 def __getattr__(name):
     if name in _INSTEAD:
-        raise RefusedError(f"horovod's {name} is not in ringwood.horovod: {_INSTEAD[name]}")
+        raise NotHereError(f"horovod's {name} is not in ringwood.horovod: {_INSTEAD[name]}")
     if name.endswith(("_built", "_enabled")) or name == "mpi_threads_supported":
         return lambda verbose=False: False  # what the library was built with: none of Horovod's
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -124,11 +128,12 @@ def is_homogeneous():
 # ---- state ----
 
 def broadcast_parameters(params, root_rank):
-    """`params`: a state_dict, in whatever order, or pairs of name and tensor."""
+    """`params`: a state_dict, in whatever order, pairs of name and tensor, or tensors."""
     if hasattr(params, "items"):
         params = {name: tensor for name, tensor in params.items() if tensor is not None}
     else:
-        params = [(name, tensor) for name, tensor in params if tensor is not None]
+        named = [(f"tensor {at}", each) if torch.is_tensor(each) else each for at, each in enumerate(params)]
+        params = [each for each in named if not (isinstance(each, tuple) and each[1:] == (None,))]
     _rw.broadcast_parameters(params, root_rank)
 
 

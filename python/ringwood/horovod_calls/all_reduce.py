@@ -9,6 +9,7 @@ from .compression import Compression
 from .handle import grouped, handle_of, synchronize, waited
 from .operation import REDUCE_OPS, Average, operation_of
 from .process_set import global_process_set, group_of
+from .scaling import scale, scale_whole_average
 
 
 @torch.no_grad()
@@ -19,18 +20,13 @@ def _start_allreduce(tensor, output, average, op, prescale_factor, postscale_fac
                         float(postscale_factor))
     if output is not tensor:
         output.copy_(tensor)
-    if prescale_factor != 1.0:
-        output.mul_(prescale_factor)
+    scale(output, prescale_factor)
     whole = op is Average and not tensor.is_floating_point()
     work = group.allreduce([output], SimpleNamespace(reduceOp=ReduceOp.SUM if whole else REDUCE_OPS[op]))
 
     @torch.no_grad()
     def outcome():
-        if whole:
-            output.copy_(torch.div(output, group.size(), rounding_mode="trunc"))
-        if postscale_factor != 1.0:
-            output.mul_(postscale_factor)
-        return output
+        return scale_whole_average(output, group.size(), postscale_factor) if whole else scale(output, postscale_factor)
 
     return [work], outcome
 

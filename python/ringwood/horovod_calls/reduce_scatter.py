@@ -11,6 +11,7 @@ from .compression import Compression
 from .handle import grouped, handle_of, synchronize, waited
 from .operation import Average, Sum, operation_of
 from .process_set import global_process_set, group_of
+from .scaling import scale, scale_whole_average
 
 
 @torch.no_grad()
@@ -24,15 +25,18 @@ def reducescatter_async(tensor, name=None, op=None, prescale_factor=1.0, postsca
         raise InvalidError("reducescatter of a tensor without dimensions")
     group.compared.call("reducescatter {1} of {0}, scaled by {2} and {3}", tensor, op.name, float(prescale_factor),
                         float(postscale_factor))
-    given = tensor.mul(prescale_factor) if prescale_factor != 1.0 else tensor
+    given = scale(tensor.clone(), prescale_factor) if prescale_factor != 1.0 else tensor
     parts = list(given.contiguous().tensor_split(group.size()))
     output = torch.empty_like(parts[group.rank()])
     work = group.reduce_scatter([output], [parts], SimpleNamespace(reduceOp=ReduceOp.SUM))
 
+    @torch.no_grad()
     def outcome():
+        if op is Average and not output.is_floating_point():
+            return scale_whole_average(output, group.size(), postscale_factor)
         if op is Average:
-            output.copy_(torch.div(output, group.size(), rounding_mode=None if output.is_floating_point() else "trunc"))
-        return output.mul_(postscale_factor) if postscale_factor != 1.0 else output
+            output.div_(group.size())
+        return scale(output, postscale_factor)
 
     return handle_of([work], outcome)
 

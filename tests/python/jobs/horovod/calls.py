@@ -41,6 +41,16 @@ def all_reduces():
     assert scaled.tolist() == [size / 2] * 4
     small = hvd.allreduce(torch.full((5,), 0.5 + rank), op=hvd.Sum, compression=hvd.Compression.fp16)
     assert small.dtype is torch.float32 and small[0] == size / 2 + size * (size - 1) / 2
+    whole = torch.tensor([5, 7 * (rank + 1)])
+    total = [5 * size, 7 * size * (size + 1) // 2]
+    for dtype in (torch.int32, torch.int64, torch.uint8):  # scaled in double and cut off, as Horovod does
+        given = whole.to(dtype)
+        for call in (hvd.allreduce, lambda tensor, **how: hvd.allreduce_(tensor.clone(), **how)):
+            assert call(given, op=hvd.Sum, prescale_factor=0.5).tolist() == [
+                2 * size, sum(7 * (each + 1) // 2 for each in range(size))]
+            assert call(given, op=hvd.Sum, postscale_factor=0.5).tolist() == [each // 2 for each in total]
+            assert call(given, postscale_factor=0.5).tolist() == [each // (2 * size) for each in total]
+        assert given.tolist() == whole.tolist()
     product = hvd.allreduce(torch.full((2,), 2.0), op=hvd.Product)
     assert product.tolist() == [2.0 ** size] * 2
 
@@ -94,6 +104,9 @@ def exchanges():
     first = 0 if rank == 0 else 1 + rank * 2
     assert scattered[:, 0].tolist() == [size * float(first + i) for i in range(3 if rank == 0 else 2)]
     assert hvd.reducescatter(torch.full((size,), 6.0)).tolist() == [6.0]
+    halves = hvd.reducescatter(torch.full((size,), 5), op=hvd.Sum, prescale_factor=0.5)
+    assert halves.tolist() == [2 * size] and halves.dtype is torch.int64
+    assert hvd.reducescatter(torch.full((size,), 5), postscale_factor=0.5).tolist() == [2]
     refused("Average or hvd.Sum", lambda: hvd.reducescatter(torch.ones(size), op=hvd.Min))
 
 
@@ -149,7 +162,9 @@ def differences():
             lambda: [hvd.allreduce(torch.ones(5), op=kinds[odd]) for _ in range(64)])
     tensors = {"a": torch.tensor([1.0 + rank]), "b": torch.tensor([5.0 + rank])}
     hvd.broadcast_parameters(dict(reversed(tensors.items())) if odd else tensors, 0)
+    hvd.broadcast_parameters([torch.ones(1), *tensors.values()], 0)
     assert tensors == {"a": torch.tensor([1.0]), "b": torch.tensor([5.0])}
+    refused("pairs of a name", lambda: hvd.broadcast_parameters([1, 2], 0))
 
 
 def refusals():
@@ -158,6 +173,7 @@ def refusals():
     for name, remedy in (("elastic", "ringwood.torch.elastic"), ("SyncBatchNorm", "GroupNorm"),
                          ("start_timeline", "--timeline"), ("run", "ringwood run")):
         refused(remedy, lambda: getattr(hvd, name))
+        assert not hasattr(hvd, name)
     assert not hasattr(hvd, "no_such_name")
     assert issubclass(hvd.HorovodInternalError, Exception) and hvd.HorovodInternalError is ringwood.RingwoodError
 
