@@ -1,7 +1,7 @@
 """A training loop whose ranks may die and come without stopping it.
 
     sampler = rw.Sampler(dataset, batch_size=256)
-    rw.elastic(model, optimizer, sampler)
+    rw.elastic(model, optimizer, sampler, scheduler=scheduler)
 
 From then on the optimizer takes the weight of every step from the sampler and tells it of every commit. What makes up
 the state of the training is named here once: a rank that joins later gets it from those that have it.
@@ -11,6 +11,7 @@ from .agreement import refuse_differences
 from .errors import InvalidError, RefusedError
 from .local.local_steps import LocalSteps
 from .optimizer import DistributedOptimizer
+from .parts import Parts
 from .passes.forward import before_forward
 from .sampler import Sampler
 from .state import state_items, state_of_items
@@ -18,19 +19,20 @@ from .state import state_items, state_of_items
 
 class Elastic:
     """`model`: its parameters and buffers. `optimizer`: a DistributedOptimizer, or LocalSteps, whose rounds are the
-    sampler's steps; its state. `sampler`: a Sampler; where
-    in the data the job is. Random generators are each rank's own."""
+    sampler's steps; its state. `sampler`: a Sampler; where in the data the job is. Any further keyword names what else is
+    alike on all ranks and changes with the steps, as in rw.Checkpoint: `scheduler`, `scaler`, an average of the weights.
+    Random generators are each rank's own."""
 
     SKELETON = "elastic/skeleton"
 
-    def __init__(self, model, optimizer, sampler):
+    def __init__(self, model, optimizer, sampler, **parts):
         if not isinstance(optimizer, (DistributedOptimizer, LocalSteps)):
             raise InvalidError("elastic needs a ringwood.torch.DistributedOptimizer or LocalSteps, not "
                                f"{type(optimizer).__name__}")
         if not isinstance(sampler, Sampler):
             raise InvalidError(f"elastic needs a ringwood.torch.Sampler, not {type(sampler).__name__}: what other "
                                "samplers hand out is lost with the rank that it was handed to")
-        self._model, self._optimizer, self._sampler = model, optimizer, sampler
+        self._model, self._optimizer, self._sampler, self._parts = model, optimizer, sampler, Parts(parts)
         self._session = optimizer.session
         refuse_differences(self._session, sampler.settings)
         optimizer.follow(self)
@@ -73,14 +75,17 @@ class Elastic:
     def items(self):
         """Name -> bytes or tensor: the state between two steps, alike on all ranks in names and sizes."""
         tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.shared_state(),
-                "sampler": self._sampler.state_dict()}
+                "sampler": self._sampler.state_dict(), "parts": self._parts.states()}
         return state_items(tree, self.SKELETON)
 
     def load(self, read):
         """`read`: name -> the bytes that another rank had under it."""
         state = state_of_items(read, self.SKELETON)
-        if set(state) != {"model", "optimizer", "sampler"}:
+        if set(state) != {"model", "optimizer", "sampler", "parts"}:
             raise RefusedError("the state of the other ranks is not that of an elastic training")
+        self._parts.refuse_others(state["parts"], "the other ranks' state")
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._sampler.load_state_dict(state["sampler"])
+        for name in self._parts:
+            self._parts.load(name, state["parts"][name], 0)

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -10,7 +11,7 @@ from .session import StepResult
 class Elastic:
     SKELETON: str
     def __init__(self, model: torch.nn.Module, optimizer: DistributedOptimizer | LocalSteps,
-                 sampler: Sampler) -> None: ...
+                 sampler: Sampler, **parts: Any) -> None: ...
     @property
     def weight(self) -> int: ...
     def finish_step(self) -> StepResult: ...

@@ -12,7 +12,7 @@ import sys
 import torch
 
 from .agreement import differing
-from .errors import InvalidError, RefusedError
+from .errors import AbortedError, InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
 from .replay import Changes, Note, note_of
@@ -122,7 +122,9 @@ class DistributedOptimizer(OptimizerWrapper):
         if not self.averaged:
             self.exchange()
         self._refuse_late_weight()
-        self.committed_before, self._committed = self._committed, self.session.step
+        # A rank that was away for some steps is where the others are: what is due is so on all of them.
+        self.committed_before = self.last.step - 1 if self.last.received else self._committed
+        self._committed = self.session.step
         if self.sums is not None and not self.last.skipped:
             self.sums.settle()
         self.end_step()
@@ -238,7 +240,12 @@ class DistributedOptimizer(OptimizerWrapper):
         if exchanges and exchanges not in LATER_LOOKS:
             return
         slots = self._gradients.slots
-        different = differing(self.session, [slot.parameter for slot in slots])
+        try:
+            different = differing(self.session, [slot.parameter for slot in slots])
+        except AbortedError:
+            if self._training is None:
+                raise
+            return  # a rank has died or come: the step goes on with those that are there
         if not any(different):
             return
         names = self._gradients.names(different)

@@ -38,11 +38,11 @@ class Parts:
         else:
             part.load_state_dict(state)
 
-    def refuse_others(self, saved):
-        """`saved`: the names of the parts that the checkpoint has."""
+    def refuse_others(self, saved, what="the checkpoint"):
+        """`saved`: the names of the parts that it has."""
         if set(saved) != set(self._named):
-            raise InvalidError(f"the checkpoint has {_listed(saved)}, and this program {_listed(self._named)}: name "
-                               "the same parts")
+            raise InvalidError(f"{what} has {_listed(saved)}, and this program {_listed(self._named)}: name the same "
+                               "parts")
 
     def refuse_unfollowed(self, replays, scaler):
         """Before a replay without after_step, which brings along samplers and the optimizer's scaler alone."""

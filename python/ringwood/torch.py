@@ -128,9 +128,9 @@ def Sampler(dataset, batch_size, seed=0, ahead=0, shuffle=True):
     return _Sampler(dataset, batch_size, seed, ahead, shuffle, rank(), size())
 
 
-def elastic(model, optimizer, sampler):
+def elastic(model, optimizer, sampler, **parts):
     """From here on ranks may die and come; see ringwood.elastic."""
-    return _Elastic(model, optimizer, sampler)
+    return _Elastic(model, optimizer, sampler, **parts)
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 from conftest import PROGRAM, ROOT, environment, run_job
 
@@ -26,6 +27,12 @@ def test_every_image_of_a_pass_is_used_once(tmp_path, ranks):
     used = [(event["pass"], sample) for events in histories for event in events if event["event"] == "step"
             for sample in event["samples"]]
     assert sorted(used) == [(passed, sample) for passed in range(PASSES) for sample in range(SAMPLES)]
+
+
+@pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="PyTorch before 2.3 scales on CUDA devices only")
+def test_who_comes_has_the_schedule_and_the_scale_of_the_others(tmp_path):
+    ended = run_job("optimizer/newcomer.py", tmp_path / "mark", ranks=2, flags=("--elastic", "--max-restarts", 1))
+    assert "both ranks: " in ended.output, ended.output
 
 
 class Job:
