@@ -147,16 +147,16 @@ def broadcast_parameters(parameters, root_rank=0, root=None):
         if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
             raise InvalidError(f'broadcast_parameters: "{name}" of a lazy module, or on the device "meta", has no values yet: '
                                "run a batch through the model first, or model.to_empty(device=…)")
+    if hasattr(parameters, "items"):
+        named.sort(key=lambda item: str(item[0]))
     _refuse_other_tensors("broadcast_parameters", named, root)
     for _, tensor in named:
         _broadcast_tensor(tensor, root)
 
 
 def _named(parameters):
-    """[(name, tensor)], in the same order on all ranks."""
-    if hasattr(parameters, "items"):
-        return sorted(parameters.items(), key=lambda item: str(item[0]))
-    named = list(parameters)
+    """[(name, tensor)]."""
+    named = list(getattr(parameters, "items", lambda: parameters)())
     if not all(isinstance(each, (tuple, list)) and len(each) == 2 for each in named):
         raise InvalidError("broadcast_parameters takes model.state_dict(), or pairs of a name and a tensor as "
                            "model.named_parameters() gives them")

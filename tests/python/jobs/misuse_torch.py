@@ -31,7 +31,7 @@ exact = torch.nn.Linear(2, 2).double()
 refused(ringwood.InvalidError, ["weight", "float64", 'init_process_group("ringwood")'], rw.DistributedOptimizer,
         torch.optim.SGD(exact.parameters(), lr=1.0), exact.named_parameters())
 for empty in (lazy, torch.nn.Linear(2, 2, device="meta")):
-    refused(ringwood.InvalidError, ["no values yet"], rw.broadcast_parameters, empty.state_dict())
+    refused(ringwood.InvalidError, ["weight", "no values yet"], rw.broadcast_parameters, empty.state_dict())
 for value, word in ((None, "NoneType"), ([1.0], "list"), ("1", "str"), (torch.eye(2).to_sparse(), "sparse")):
     refused(ringwood.InvalidError, [word], rw.allreduce, value)
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), momentum_correction=0)

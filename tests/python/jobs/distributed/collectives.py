@@ -177,13 +177,13 @@ def callbacks():
         works = [dist.all_reduce(torch.ones(2), async_op=True) for _ in range(3)]
         results = [work.get_future().then(callback) for work in works]
         assert [result.wait().tolist() for result in results] == [[expected] * 2] * 3
-    later, seen, all_started = [], [], threading.Event()
-    first = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(
-        lambda _: all_started.wait() and torch.futures.wait_all(later))
+    later, seen, one = [], [], torch.zeros(1)
+    first = dist.irecv(one, (rank - 1) % size, tag=5).get_future().then(lambda _: torch.futures.wait_all(later))
     for i in range(20):
         work = dist.all_reduce(torch.full((1,), float(i)), async_op=True)
         later.append(work.get_future().then(lambda future: seen.append(future.value()[0].item())))
-    all_started.set()
+    dist.barrier()  # on no rank has a callback run yet
+    dist.isend(torch.ones(1), (rank + 1) % size, tag=5).wait()
     first.wait()
     assert seen == [float(i * size) for i in range(20)], seen  # in the order of the calls
 
