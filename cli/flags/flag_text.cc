@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -46,6 +47,7 @@ std::string ReadWhole(std::string* text) {
     return "";
   }
   if (!AreDigits(*text)) return "\"" + *text + "\" is not a whole number";
+  if (std::is_unsigned_v<T> && text->front() == '-') return *text + " is below 0";
   return absl::StrCat(*text, " is not within ", std::numeric_limits<T>::min(), " to ",
                       std::numeric_limits<T>::max());
 }
