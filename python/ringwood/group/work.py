@@ -11,7 +11,6 @@ import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from ..errors import RingwoodError
-from .watcher import runner_here
 
 
 class Work(_Work):
@@ -71,17 +70,12 @@ class Work(_Work):
 
     def finish(self, seconds):
         """Waits and keeps the error, if it ends with one. Any thread, several at once."""
-        error, runner = None, runner_here()
-        if runner is not None:
-            runner.calls += 1
+        error = None
         try:
             for pending in self._pending:
                 pending.wait(max(0.0, seconds))
         except RingwoodError as failed:
             error = failed
-        finally:
-            if runner is not None:
-                runner.calls -= 1
         with self._lock:
             if self._over:
                 return

@@ -177,13 +177,23 @@ def callbacks():
         works = [dist.all_reduce(torch.ones(2), async_op=True) for _ in range(3)]
         results = [work.get_future().then(callback) for work in works]
         assert [result.wait().tolist() for result in results] == [[expected] * 2] * 3
+
+    def late(future):  # it does nothing meanwhile, as one that waits for a device; the order of what it starts holds
+        time.sleep(0.5 if rank == 0 and future.value()[0][0] == 0 else 0)
+        return again(future)
+
+    works = [dist.all_reduce(torch.full((2,), float(i)), async_op=True) for i in range(3)]
+    results = [work.get_future().then(late) for work in works]
+    assert [result.wait().tolist() for result in results] == [[(i * size + 1.0) * size] * 2 for i in range(3)]
+    # A callback that waits for later calls holds them up until their time is over.
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
     later, seen, one = [], [], torch.zeros(1)
-    first = dist.irecv(one, (rank - 1) % size, tag=5).get_future().then(lambda _: torch.futures.wait_all(later))
+    first = dist.irecv(one, (rank - 1) % size, group, tag=5).get_future().then(lambda _: torch.futures.wait_all(later))
     for i in range(20):
-        work = dist.all_reduce(torch.full((1,), float(i)), async_op=True)
+        work = dist.all_reduce(torch.full((1,), float(i)), group=group, async_op=True)
         later.append(work.get_future().then(lambda future: seen.append(future.value()[0].item())))
     dist.barrier()  # on no rank has a callback run yet
-    dist.isend(torch.ones(1), (rank + 1) % size, tag=5).wait()
+    dist.isend(torch.ones(1), (rank + 1) % size, group, tag=5).wait()
     first.wait()
     assert seen == [float(i * size) for i in range(20)], seen  # in the order of the calls
 
