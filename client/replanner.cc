@@ -22,8 +22,6 @@
 namespace ringwood {
 namespace {
 
-constexpr uint64_t kMostPlanBytes = 1 << 30;
-
 template <typename T>
 std::span<std::byte> RawBytesOf(std::vector<T>* values) {
   return std::as_writable_bytes(std::span(*values));
@@ -76,7 +74,7 @@ Status Replanner::SharePlan(EpochLink* link) {
   std::array<uint64_t, 1> bytes = {plan.size()};
   RW_RETURN_IF_ERROR(
       link->collectives()->Broadcast(std::as_writable_bytes(std::span(bytes)), holder));
-  if (bytes[0] > kMostPlanBytes) return Corrupt("the plan of the epoch before is too long");
+  if (bytes[0] > kMaxPlanBytes) return Corrupt("the plan of the epoch before is too long");
   plan.resize(bytes[0]);
   RW_RETURN_IF_ERROR(
       link->collectives()->Broadcast(std::as_writable_bytes(std::span(plan)), holder));

@@ -227,8 +227,12 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
 
 void StartBroadcast(Transport* transport, const BroadcastRequest& request,
                     std::function<void(Status)> done) {
+  if (SizeOf(request.type) == 0 || request.data.size() % SizeOf(request.type) != 0) {
+    return done(Invalid(absl::StrFormat("broadcast: %d bytes of %s elements", request.data.size(),
+                                        NameOf(request.type))));
+  }
   Values values;
-  values.type = DataType::kUInt8;
+  values.type = request.type;
   values.input = request.data;
   values.output = request.data;
   StartRooted(transport, request, Verb::kBroadcast, values, std::move(done));

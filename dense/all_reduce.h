@@ -70,8 +70,9 @@ struct BroadcastRequest {
   Place place;
   int root = 0;
   MessageName name = {Lane::kImmediate};
+  DataType type = DataType::kUInt8;
   std::span<std::byte> data;  // read on the root, written elsewhere
-  uint64_t whole = 0;         // bytes, as in AllReduceRequest
+  uint64_t whole = 0;         // as in AllReduceRequest
 };
 
 // As above; the data of `root` ends up on all ranks.

@@ -49,9 +49,10 @@ StatusOr<int> OpenLog(const std::string& path) {
                                                    : strerror(number)));
 }
 
-bool OnePlace(int out, int err) {
-  struct stat one {
-  }, other{};
+// Where they are, what is written to the one may land in the middle of a line of the other.
+bool AreOnePlace(int out, int err) {
+  struct stat one {};
+  struct stat other {};
   return ::fstat(out, &one) == 0 && ::fstat(err, &other) == 0 && one.st_dev == other.st_dev &&
          one.st_ino == other.st_ino;
 }
@@ -83,7 +84,7 @@ std::string LineCutter::Rest() {
 
 Output::Output(const OutputOptions& options)
     : options_(options),
-      one_place_(OnePlace(options.out, options.err)),
+      one_place_(AreOnePlace(options.out, options.err)),
       sinks_{{.descriptor = options.out}, {.descriptor = options.err}} {}
 
 Output::~Output() { CloseFiles(); }

@@ -64,31 +64,27 @@ Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp
 
 Status Collectives::Broadcast(std::span<std::byte> data, int root) {
   const Place& place = link_->place();
+  const auto start = [=, &place](Transport* transport, uint64_t call, Bytes bytes, auto done) {
+    BroadcastRequest request{};
+    request.place = place;
+    request.root = root;
+    request.name.round = call;
+    request.data = bytes;
+    request.whole = data.size();
+    StartBroadcast(transport, request, done);
+  };
   for (Bytes rest = data; !rest.empty();) {
-    const Bytes part = rest.first(std::min(kFenceBytes, rest.size()));
+    const Bytes part = rest.first(std::min(kMostAhead, rest.size()));
     rest = rest.subspan(part.size());
-    RW_RETURN_IF_ERROR(Fence(part.size()));
-    RW_RETURN_IF_ERROR(
-        RunInOrder(part, "broadcast",
-                   [=, &place](Transport* transport, uint64_t call, Bytes bytes, auto done) {
-                     BroadcastRequest request{};
-                     request.place = place;
-                     request.root = root;
-                     request.name.round = call;
-                     request.data = bytes;
-                     request.whole = data.size();
-                     StartBroadcast(transport, request, done);
-                   }));
+    if (ahead_.TooFar(part.size())) {
+      std::byte nothing{};
+      RW_RETURN_IF_ERROR(AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum));
+      ahead_.Met();
+    }
+    ahead_.Sent(part.size());
+    RW_RETURN_IF_ERROR(RunInOrder(part, "broadcast", start));
   }
   return OkStatus();
-}
-
-Status Collectives::Fence(size_t bytes) {
-  constexpr size_t kEach = 4096;  // what a message takes where it waits, however short it is
-  const bool due = unfenced_ + bytes > kFenceBytes && unfenced_ > 0;
-  unfenced_ = (due ? 0 : unfenced_) + bytes + kEach;
-  std::byte nothing{};
-  return due ? AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum) : OkStatus();
 }
 
 Status Collectives::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "client/connection/run_ahead.h"
 #include "dense/all_reduce.h"
 #include "dense/cut.h"
 #include "dense/shares.h"
@@ -23,9 +24,8 @@ class Collectives {
   // sent.
   static constexpr size_t kPieceBytes = 16 << 20;
   static constexpr size_t kPieces = 2;
-  // A broadcast's root is done when its bytes have left. After so many it waits for all ranks: what
-  // arrives at one that is late stays below the bytes that a transport keeps.
-  static constexpr size_t kFenceBytes = kPieces * kPieceBytes;
+  // After so many bytes a broadcast's root waits for all ranks.
+  static constexpr size_t kMostAhead = kPieces * kPieceBytes;
 
   explicit Collectives(EpochLink* link) : link_(link) {}  // its owner
 
@@ -54,7 +54,6 @@ class Collectives {
   };
   struct Slot;
 
-  Status Fence(size_t bytes);  // before so many are broadcast
   Status RunInOrder(Bytes data, const char* what, decltype(Call::start) start);
   Status RunShares(Bytes data, DataType type, ReduceOp op, const char* what, StartShares start,
                    bool scatters);
@@ -63,9 +62,9 @@ class Collectives {
   Status End(const Call& call, size_t piece);
 
   EpochLink* const link_;
-  uint64_t calls_ = 0;   // pieces so far: their names on the immediate lane
-  uint64_t ended_ = 0;   // of them those that were waited for
-  size_t unfenced_ = 0;  // bytes that were broadcast since all ranks were waited for
+  uint64_t calls_ = 0;  // pieces so far: their names on the immediate lane
+  uint64_t ended_ = 0;  // of them those that were waited for
+  RunAhead ahead_{kMostAhead};
   // Piece i of a call is in slot i % kPieces. They keep their buffers. The net loop shares a slot
   // while its piece is under way, since a call that fails may end before it.
   std::shared_ptr<Slot> slots_[kPieces];

@@ -208,7 +208,7 @@ void Communicator::Advance() {
     }
     const Part& next = queue_.front();
     const bool ahead = RunsAhead(next.work->call_.verb);
-    const bool fence = ahead && unfenced_bytes_ + next.bytes > kFenceBytes;
+    const bool fence = ahead && ahead_.TooFar(next.bytes);
     if (running_ != 0 &&
         (fence || running_ == kCallsAtOnce || running_bytes_ + next.bytes > kBytesAtOnce)) {
       break;
@@ -217,8 +217,7 @@ void Communicator::Advance() {
       Fence();
       continue;
     }
-    // Each message takes some memory where it is not awaited, however short it is.
-    if (ahead) unfenced_bytes_ += next.bytes + 4096;
+    if (ahead) ahead_.Sent(next.bytes);
     Part part = std::move(queue_.front());
     queue_.pop_front();
     Begin(std::move(part));
@@ -255,8 +254,7 @@ void Communicator::Begin(Part part) {
                           call.input.subspan(part.begin, part.bytes), data, whole},
                          done);
     case CollectiveVerb::kBroadcast:
-      return StartBroadcast(awaited.get(),
-                            {place_, call.root, name, data, whole * SizeOf(call.type)}, done);
+      return StartBroadcast(awaited.get(), {place_, call.root, name, call.type, data, whole}, done);
     case CollectiveVerb::kReduceScatter:
       return StartReduceScatter(awaited.get(),
                                 {place_, name, call.type, call.op, data, 0, call.shares}, done);
@@ -273,7 +271,7 @@ void Communicator::Begin(Part part) {
 // All members are here: everything before has arrived at them.
 void Communicator::Fence() {
   fencing_ = true;
-  unfenced_bytes_ = 0;
+  ahead_.Met();
   AllReduceRequest request{};
   request.place = place_;
   request.name = {Lane::kImmediate, ++calls_, number_};

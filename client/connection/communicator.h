@@ -24,6 +24,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "client/connection/awaiting_transport.h"
+#include "client/connection/run_ahead.h"
 #include "dense/arithmetic/reduce.h"
 #include "dense/place.h"
 
@@ -127,7 +128,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   uint64_t calls_ = 0;  // parts and fences so far: the rounds of their messages
   size_t running_ = 0;
   uint64_t running_bytes_ = 0;
-  uint64_t unfenced_bytes_ = 0;  // the same on all members
+  RunAhead ahead_{kFenceBytes};
   bool fencing_ = false;
   bool advancing_ = false;
   Status failed_;

@@ -17,7 +17,6 @@ namespace ringwood {
 namespace {
 
 constexpr uint32_t kFormat = 1;
-constexpr uintmax_t kMaxFileBytes = 64 << 20;  // far above the plan of any model
 
 }  // namespace
 
@@ -66,7 +65,7 @@ StatusOr<v1::SavedPlan> ReadPlanFile(const std::string& path) {
     return NotFound(
         absl::StrFormat("the plan %s: %s; --save-plan writes one", path, error.message()));
   }
-  if (bytes > kMaxFileBytes) return Invalid(absl::StrFormat("the plan %s: %d bytes", path, bytes));
+  if (bytes > kMaxPlanBytes) return Invalid(absl::StrFormat("the plan %s: %d bytes", path, bytes));
   std::ifstream file(path);
   return ParsePlanFile(
       std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()), path);

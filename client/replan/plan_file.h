@@ -11,6 +11,8 @@
 
 namespace ringwood {
 
+constexpr uint64_t kMaxPlanBytes = 64 << 20;  // far above the plan of any model
+
 v1::SavedPlan ToSave(const Plan& plan, const std::vector<TensorSpec>& table, int world,
                      int servers);
 

@@ -7,6 +7,7 @@ From then on the optimizer takes the weight of every step from the sampler and t
 the state of the training is named here once: a rank that joins later gets it from those that have it.
 """
 
+from . import job
 from .agreement import refuse_differences
 from .errors import InvalidError, RefusedError
 from .local.local_steps import LocalSteps
@@ -36,6 +37,7 @@ class Elastic:
         self._session = optimizer.session
         refuse_differences(self._session, sampler.settings)
         optimizer.follow(self)
+        job.current().elastic = True
         before_forward(model, self._loaded)
         self._session.state_on_request()
 

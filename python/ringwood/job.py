@@ -30,6 +30,7 @@ class Job:
         self._owner = None  # of the session's tensors
         self._alone = False  # whether nothing else may be exchanged beside it
         self.backward = Backward()
+        self.elastic = False  # ranks may die and come, see ringwood.elastic
         self.leaving = []   # called before the session is closed: hooks that would use it go
         self._options = options
         self._session = None

@@ -23,7 +23,7 @@ from .agreement import broadcast_bytes, refuse_differences
 from .checkpoint import Checkpoint
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
-from .errors import InvalidError
+from .errors import InvalidError, RefusedError
 from .local.average_adamw import AverageAdamW as _AverageAdamW
 from .local.local_steps import LocalSteps as _LocalSteps
 from .local.outer import Nesterov, OuterSGD
@@ -201,8 +201,11 @@ def _fill(tensor, values):
 def broadcast_buffers(model, root_rank=0):
     """From now on every forward of `model` in training mode begins with the root's buffers (the running statistics
     of BatchNorm), as with DistributedDataParallel: all ranks call it equally often. Returns a handle, whose
-    remove() ends it. Copies of the model have it not."""
+    remove() ends it. Copies of the model have it not. Not with rw.elastic, which it would undo."""
     def broadcast(module):
+        if module.training and _job.current().elastic:
+            raise RefusedError("broadcast_buffers needs all ranks in every forward, and with rw.elastic a rank may die or "
+                               "come there: leave it out; who comes gets the buffers with the other state")
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.numel()]
         if module.training and buffers:
             _broadcast_together(buffers, root_rank)

@@ -183,12 +183,13 @@ TEST_P(AllReduceOver, BroadcastReachesEveryRankFromEveryRoot) {
         for (size_t i = 0; i < bytes; ++i) data[root][i] = static_cast<std::byte>(i * 31 + root);
         const auto expected = data[root];
         world.RunAll([&](int rank, std::function<void()> finished) {
-          StartBroadcast(world.transport(rank),
-                         {{rank, size}, root, {Lane::kImmediate, round}, data[rank]},
-                         [finished](Status status) {
-                           EXPECT_TRUE(status.ok()) << Message(status);
-                           finished();
-                         });
+          StartBroadcast(
+              world.transport(rank),
+              {{rank, size}, root, {Lane::kImmediate, round}, DataType::kUInt8, data[rank]},
+              [finished](Status status) {
+                EXPECT_TRUE(status.ok()) << Message(status);
+                finished();
+              });
         });
         for (const auto& output : data) ASSERT_EQ(output, expected);
       }

@@ -228,8 +228,9 @@ TEST(SameSchedule, ABroadcastRunsAsItIsPlayed) {
         std::vector<std::vector<std::byte>> data(static_cast<size_t>(ranks),
                                                  std::vector<std::byte>(bytes));
         const auto start = [&](int rank, std::function<void(Status)> done) {
-          StartBroadcast(nodes.at(rank),
-                         {{rank, ranks}, root, name, data[static_cast<size_t>(rank)]}, done);
+          StartBroadcast(
+              nodes.at(rank),
+              {{rank, ranks}, root, name, DataType::kUInt8, data[static_cast<size_t>(rank)]}, done);
         };
         ExpectPlayed(&nodes, PlayOf(spec, SceneOn(OneEach(ranks))), ranks, name,
                      Describe("broadcast", OneEach(ranks), bytes), start);

@@ -225,45 +225,43 @@ def plain(frame):
     return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", line) for line in frame.split("\n")]
 
 
-def test_top_draws_frames_that_fit_and_ends_with_q(tmp_path):
-    with Job(tmp_path, JOB, tmp_path, 100000, ranks=2) as job:
+@contextlib.contextmanager
+def top_of_a_job(folder):
+    """`ringwood top`, which has drawn; q ends it."""
+    with Job(folder, JOB, folder, 100000, ranks=2) as job:
         job.wait(lambda: len(ranks_of(job.status())) == 2)
         top = Terminal([PROGRAM, "top", "--coordinator", job.coordinator(), "--store", job.store(), "--every", "0.1"], 30, 110)
         try:
             top.wait(lambda seen: len(frames(seen)) >= 2)
-            assert len(plain(frames(top.seen)[-1])) > 4
-            top.resize(4, 30)
-            top.wait(lambda seen: any(len(plain(frame)) <= 4 for frame in frames(seen)))
-            small = next(plain(frame) for frame in frames(top.seen) if len(plain(frame)) <= 4)
-            assert all(len(line) <= 30 for line in small) and small[0].startswith("ringwood: running"), small
+            yield top
         finally:
+            os.kill(top.process, signal.SIGCONT)
             top.type("q")
             code = top.end()
         assert code == 0 and top.seen.endswith("\x1b[?25h\x1b[?1049l"), top.seen[-200:]
 
 
+def test_top_draws_frames_that_fit_and_ends_with_q(tmp_path):
+    with top_of_a_job(tmp_path) as top:
+        assert len(plain(frames(top.seen)[-1])) > 4
+        top.resize(4, 30)
+        top.wait(lambda seen: any(len(plain(frame)) <= 4 for frame in frames(seen)))
+        small = next(plain(frame) for frame in frames(top.seen) if len(plain(frame)) <= 4)
+        assert all(len(line) <= 30 for line in small) and small[0].startswith("ringwood: running"), small
+
+
 def test_top_gives_the_terminal_back_while_it_is_stopped(tmp_path):
-    with Job(tmp_path, JOB, tmp_path, 100000, ranks=2) as job:
-        job.wait(lambda: len(ranks_of(job.status())) == 2)
-        top = Terminal([PROGRAM, "top", "--coordinator", job.coordinator(), "--store", job.store(), "--every", "0.1"], 30, 110)
-        try:
-            top.wait(lambda seen: len(frames(seen)) >= 2)
-            keys = termios.tcgetattr(top.descriptor)[3]
-            assert not keys & termios.ICANON
-            os.kill(top.process, signal.SIGTSTP)  # as a shell's Ctrl-Z
-            top.wait(lambda seen: seen.endswith("\x1b[?25h\x1b[?1049l"))
-            ended, status = os.waitpid(top.process, os.WUNTRACED)
-            assert ended and os.WIFSTOPPED(status), status
-            assert termios.tcgetattr(top.descriptor)[3] & termios.ICANON
-            drawn = len(top.seen)
-            os.kill(top.process, signal.SIGCONT)
-            top.wait(lambda seen: "\x1b[?1049h\x1b[?25l" in seen[drawn:] and frames(seen[drawn:]))
-            assert not termios.tcgetattr(top.descriptor)[3] & termios.ICANON
-        finally:
-            os.kill(top.process, signal.SIGCONT)
-            top.type("q")
-            code = top.end()
-        assert code == 0, top.seen[-200:]
+    with top_of_a_job(tmp_path) as top:
+        assert not termios.tcgetattr(top.descriptor)[3] & termios.ICANON
+        os.kill(top.process, signal.SIGTSTP)  # as a shell's Ctrl-Z
+        top.wait(lambda seen: seen.endswith("\x1b[?25h\x1b[?1049l"))
+        ended, status = os.waitpid(top.process, os.WUNTRACED)
+        assert ended and os.WIFSTOPPED(status), status
+        assert termios.tcgetattr(top.descriptor)[3] & termios.ICANON
+        drawn = len(top.seen)
+        os.kill(top.process, signal.SIGCONT)
+        top.wait(lambda seen: "\x1b[?1049h\x1b[?25l" in seen[drawn:] and frames(seen[drawn:]))
+        assert not termios.tcgetattr(top.descriptor)[3] & termios.ICANON
 
 
 def test_off_loopback_a_status_port_without_a_token_is_refused():

@@ -83,7 +83,7 @@ def test_a_rank_that_dies_or_is_late_is_named_by_all_others(how, culprit):
         assert rank == culprit or f"rank {rank} heard: " in output, output
 
 
-@pytest.mark.parametrize("call", ["all_gather", "gather", "all_to_all_single", "send"])
+@pytest.mark.parametrize("call", ["all_gather", "gather", "all_to_all_single", "broadcast", "send"])
 def test_types_of_one_size_that_differ_are_named_by_all(call):
-    outputs = together("distributed/types.py", call, ranks=2)
+    outputs = together("distributed/mixed_types.py", call, ranks=2)
     assert all("heard of it" in output for output in outputs), outputs

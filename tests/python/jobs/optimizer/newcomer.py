@@ -8,7 +8,11 @@ import sys
 
 import torch
 
+import ringwood
 import ringwood.torch as rw
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from refusals import refused  # noqa: E402
 
 torch.set_num_threads(1)
 mark = pathlib.Path(sys.argv[1])
@@ -22,6 +26,9 @@ scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=7)
 rw.broadcast_parameters(model.state_dict())
 sampler = rw.Sampler(torch.utils.data.TensorDataset(torch.arange(10**6)), batch_size=8, seed=1)
 rw.elastic(model, optimizer, sampler, scheduler=scheduler, scaler=scaler)
+buffers = rw.broadcast_buffers(model)
+refused(ringwood.RefusedError, ["broadcast_buffers", "rw.elastic"], model, torch.zeros(1, 6))
+buffers.remove()
 session, last = optimizer.session, None
 batches = iter(sampler)
 while last is None or session.step < last:

@@ -17,6 +17,7 @@ parts = [torch.empty_like(tensor) for _ in range(size)]
 calls = {"all_gather": lambda: dist.all_gather(parts, tensor),
          "gather": lambda: dist.gather(tensor, parts if rank == 0 else None),
          "all_to_all_single": lambda: dist.all_to_all_single(parts[0], tensor),
+         "broadcast": lambda: (dist.broadcast(tensor, 0), dist.barrier()),  # the root is done at once
          "send": lambda: dist.recv(tensor, 0) if rank == 1 else dist.send(tensor, 1)}
 try:
     calls[how]()
