@@ -3,8 +3,8 @@
 The callbacks of a future run on the thread that completes it, and those of one future after those of another, so that
 the calls which they start have one order, on all ranks alike. A callback may wait for the future of a call that it
 started itself, as torch's powerSGD_hook does: each of the threads has a Watcher for what its callbacks start. One that
-waits for the future of a later call waits in vain, as that comes after it: until that call's timeout is over, when the
-later future no longer waits for the callback.
+waits for the future of a later call waits in vain, as that comes after it: when the next future has waited for it as
+long as the process group's timeout, it waits no more. All that come after keep their order.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class Watcher:
             work, future = entry
             with contextlib.suppress(Exception):  # the work raises it again where its outcome is asked for
                 work.finish(work.remaining())
-            self._over.wait(max(0.0, work.remaining()))
+            self._over.wait(work.timeout)
             self._over = threading.Event()
             self._provide(1)
             return future, self._over

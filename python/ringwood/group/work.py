@@ -15,11 +15,11 @@ from ..errors import RingwoodError
 
 class Work(_Work):
     def __init__(self, watcher, pending, outputs, timeout, after=None):
-        """`pending`: communicator.Pending, one or more; `outputs`: what result() and futures give; `timeout`: seconds
-        from now; `after`: called once before they are given, in the thread that noticed the end."""
+        """`pending`: communicator.Pending, one or more; `outputs`: what result() and futures give; `timeout`: the process
+        group's, in seconds; `after`: called once before they are given, in the thread that noticed the end."""
         super().__init__()
         self._watcher, self._pending, self._outputs, self._after = watcher, pending, outputs, after
-        self._deadline = time.monotonic() + timeout
+        self.timeout, self._deadline = timeout, time.monotonic() + timeout
         self._over, self._error, self._future = False, None, None
         self._lock = threading.Lock()
 

@@ -185,13 +185,17 @@ def callbacks():
     works = [dist.all_reduce(torch.full((2,), float(i)), async_op=True) for i in range(3)]
     results = [work.get_future().then(late) for work in works]
     assert [result.wait().tolist() for result in results] == [[(i * size + 1.0) * size] * 2 for i in range(3)]
-    # A callback that waits for later calls holds them up until their time is over.
-    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    # A callback that waits for later calls holds them up until their time is over; they keep their order then.
+    def remember(future):
+        time.sleep(0.3 if future.value()[0].item() == 2 * size else 0)
+        seen.append(future.value()[0].item())
+
+    group = dist.new_group(timeout=datetime.timedelta(seconds=4))
     later, seen, one = [], [], torch.zeros(1)
     first = dist.irecv(one, (rank - 1) % size, group, tag=5).get_future().then(lambda _: torch.futures.wait_all(later))
     for i in range(20):
         work = dist.all_reduce(torch.full((1,), float(i)), group=group, async_op=True)
-        later.append(work.get_future().then(lambda future: seen.append(future.value()[0].item())))
+        later.append(work.get_future().then(remember))
     dist.barrier()  # on no rank has a callback run yet
     dist.isend(torch.ones(1), (rank + 1) % size, group, tag=5).wait()
     first.wait()
