@@ -1,15 +1,11 @@
 // ringwood checkpoint export
-#include <signal.h>
-
 #include <cstdio>
-#include <functional>
 #include <memory>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "cli/checkpoint_flags.h"
-#include "launch/signals.h"
 #include "server/store/portable/checkpoint_export.h"
 #include "server/store/view/parts_view.h"
 #include "server/store/view/store_view.h"
@@ -23,18 +19,7 @@ struct ExportFlags : CheckpointFlags {
   int rank = -1;  // none
 };
 
-// Asked after each chunk; true ends the export.
-using Interrupted = std::function<bool()>;
-
-ReadProgress ShownUntil(const Interrupted& interrupted, ProgressBar* bar) {
-  return [interrupted, shown = ShownOn(bar)](const CheckpointId& id, uint64_t done,
-                                             uint64_t all) -> Status {
-    if (interrupted()) return Aborted("interrupted; the file that was begun is removed");
-    return shown(id, done, all);
-  };
-}
-
-Status ExportUntil(const Interrupted& interrupted, const ExportFlags& flags) {
+Status Export(const ExportFlags& flags) {
   RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(flags.store()));
   RW_ASSIGN_OR_RETURN(const PartsView parts, PartsView::Open(flags.stores));
   RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(flags.wanted));
@@ -49,7 +34,7 @@ Status ExportUntil(const Interrupted& interrupted, const ExportFlags& flags) {
         [&](const v1::StoredItem& item, const v1::StoredChunk& chunk) {
           return parts.Chunk(view.reader(), manifest, item, chunk);
         },
-        manifest, plan, flags.file, ShownUntil(interrupted, &bar));
+        manifest, plan, flags.file, ShownOn(&bar));
     RW_RETURN_IF_ERROR(ExplainRead(flags.store(), {manifest.epoch(), manifest.step()}, written));
   }
   if (!flags.json) {
@@ -66,32 +51,6 @@ Status ExportUntil(const Interrupted& interrupted, const ExportFlags& flags) {
              {"of_ranks", plan.of_ranks},
              {"unchosen", plan.unchosen}});
   return OkStatus();
-}
-
-// As that of a shell's job in the background is.
-bool IsIgnored(int signal) {
-  struct sigaction now {};
-  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
-Status Export(const ExportFlags& flags) {
-  int signal = 0;
-  Status exported;
-  {
-    // Before the store has threads, which inherit that these are blocked.
-    SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP};
-    const auto interrupted = [&] {
-      while (signal == 0) {
-        const int next = signals.Next();
-        if (next == 0) break;
-        if (!IsIgnored(next)) signal = next;
-      }
-      return signal != 0;
-    };
-    exported = ExportUntil(interrupted, flags);
-  }
-  if (signal != 0) ::raise(signal);  // who waits for this program sees what ended it
-  return exported;
 }
 
 }  // namespace

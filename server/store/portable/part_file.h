@@ -1,5 +1,7 @@
-// A file in the making: FILE.part until it is whole, then FILE. Whoever looks at FILE sees what was
-// there before or all of the new one, also after a crash, which leaves FILE.part to be overwritten.
+// A file in the making, which is FILE when it is whole. Whoever looks at FILE sees what was there
+// before or all of the new one. Until then it has no name, and what ends this process leaves
+// nothing of it; where the file system cannot do that (NFS) it is FILE.part, which a crash leaves
+// to be overwritten.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +15,10 @@ namespace ringwood {
 class PartFile {
  public:
   // Reserves `bytes`, where the file system can, so that a full disk is known at once. Refused
-  // where another process makes the same file, and where FILE is none (a folder, a device).
+  // where FILE is none (a folder, a device), and where another process has FILE.part; of several
+  // without a name the last one stays.
   static StatusOr<std::unique_ptr<PartFile>> Create(const std::string& path, uint64_t bytes);
-  ~PartFile();  // removes FILE.part unless it was published
+  ~PartFile();  // nothing is left of it unless it was published
 
   Status Append(const std::string& bytes);
 
@@ -23,11 +26,14 @@ class PartFile {
   Status Publish();
 
  private:
-  PartFile(std::string path, int descriptor);
+  PartFile(std::string path, int descriptor, bool named);
+  Status Reserve(uint64_t bytes);
+  Status Name();
   Status Failed(const std::string& what) const;
 
   const std::string path_, part_;
   const int descriptor_;
+  bool named_;  // FILE.part
   bool published_ = false;
 };
 
