@@ -32,19 +32,22 @@ class Laps {
 
 }  // namespace
 
-Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
+Status EpochChange::Run(std::unique_ptr<EpochLink>* link, Calls calls) {
   const TimePoint begun = Now();
   const TimePoint end = begun + Seconds(worker_.options.join_timeout_seconds);
   // The failure of the epoch, if it has one already.
-  (*link)->Fail(Aborted("a process was waiting to take part"));
+  (*link)->Fail(Aborted(worker_.steps->others_left() ? "others left in order"
+                                                     : "a process was waiting to take part"));
   const std::string why = Message((*link)->status());
   Laps laps;
   for (;;) {
     worker_.connection->Drain();
     laps.Done("drained");
-    RW_ASSIGN_OR_RETURN(std::unique_ptr<EpochLink> next, Join(link->get(), end));
+    RW_ASSIGN_OR_RETURN(std::unique_ptr<EpochLink> next, Join(link->get(), calls, end));
     laps.Done("joined");
+    const uint64_t before = worker_.steps->step();
     RW_RETURN_IF_ERROR(worker_.steps->Settle(next->joined(), link->get()));
+    if (worker_.steps->step() != before) calls.ended = 0;
     RW_RETURN_IF_ERROR(worker_.plan->Detach(true));
     if (worker_.steps->in_doubt()) ForgetDebt(**link);
     worker_.states->ForgetReaches();  // who comes now does not know them
@@ -77,8 +80,11 @@ void EpochChange::ForgetDebt(const EpochLink& ended) {
                       ended.slot(), norm));
 }
 
-StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, TimePoint end) {
-  const v1::Held held = worker_.steps->HeldOf(ended);
+StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, const Calls& calls,
+                                                       TimePoint end) {
+  v1::Held held = worker_.steps->HeldOf(ended);
+  held.set_between_steps(calls.may_follow);
+  held.set_calls(calls.ended);
   for (;;) {
     const Duration left = std::max(end - Now(), Seconds(1));
     auto next = EpochLink::Enter(worker_.connection, worker_.options, left, &held);

@@ -1,7 +1,7 @@
 // What a worker of an elastic job does when its epoch is over: it keeps all that it has, joins the
 // next epoch with it and goes on where that begins.
 //
-//   a member failed, or the commit says that a process waits to take part
+//   a member failed, or a step is finished after which a process takes part
 //     ▼
 //   the data plane is closed, the loops are drained    nothing of the old epoch moves any more
 //   Join with what this worker has                     the old heartbeats go on meanwhile
@@ -50,12 +50,18 @@ class EpochChange {
   EpochChange(const Worker& worker, std::function<void(EpochLink*)> entered)
       : worker_(worker), entered_(std::move(entered)) {}
 
+  // What the trainer calls between two steps, on all ranks.
+  struct Calls {
+    bool may_follow = true;  // before the next step is finished
+    uint64_t ended = 0;      // since the last one: their results are here
+  };
+
   // Replaces `link`, whose epoch is over, by that of an epoch that runs; when that one ends on the
   // way, by the next: at most for the join timeout. After an error the job is over for this worker.
-  Status Run(std::unique_ptr<EpochLink>* link);
+  Status Run(std::unique_ptr<EpochLink>* link, Calls calls);
 
  private:
-  StatusOr<std::unique_ptr<EpochLink>> Join(EpochLink* ended, TimePoint end);
+  StatusOr<std::unique_ptr<EpochLink>> Join(EpochLink* ended, const Calls& calls, TimePoint end);
   void ForgetDebt(const EpochLink& ended);
   Status Connect(EpochLink* link, TimePoint end);
   Status Agree(EpochLink* link);

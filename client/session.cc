@@ -17,6 +17,9 @@ CheckpointLimits LimitsOf(const SessionOptions& options) {
 
 std::string StartOf(const v1::JoinResponse& joined) {
   const std::string job = absl::StrFormat("job %016x", joined.job());
+  if (!joined.holders().empty()) {
+    return absl::StrFormat("comes to %s, which runs, after step %d", job, joined.base_step());
+  }
   if (!joined.has_checkpoint()) return "new " + job;
   if (joined.logged_steps() == 0) {
     return absl::StrFormat("resumed at step %d of %s", joined.base_step(), job);
@@ -98,17 +101,18 @@ Status Session::Usable() {
   return ended_;
 }
 
-Status Session::Alive() {
+Status Session::Alive(bool finishing) {
   RW_RETURN_IF_ERROR(Usable());
   const Status status = link_->status();
-  if (status.ok()) return status;
-  return Recovers() ? ChangeEpoch() : End(status);
+  if (status.ok()) return finishing && steps_.regroup() ? ChangeEpoch(finishing) : status;
+  return Recovers() ? ChangeEpoch(finishing) : End(status);
 }
 
-Status Session::ChangeEpoch() {
+Status Session::ChangeEpoch(bool finishing) {
   saves_.Failed();
   checkpoints_->Release();
-  const Status changed = change_->Run(&link_);
+  lost_ = calls_ > 0 && !finishing;
+  const Status changed = change_->Run(&link_, {!finishing, calls_});
   return changed.ok() ? changed : End(changed);
 }
 
@@ -207,9 +211,12 @@ Status Session::Ready(int id) {
 // Until the round is applied, in this epoch or a later one, or the job is over.
 StatusOr<StepResult> Session::FinishStep() {
   for (;;) {
-    RW_RETURN_IF_ERROR(Alive());
+    RW_RETURN_IF_ERROR(Alive(true));
     RW_RETURN_IF_ERROR(CheckReplayed());
-    if (const std::optional<StepResult> settled = steps_.TakeSettled()) return *settled;
+    if (const std::optional<StepResult> settled = steps_.TakeSettled()) {
+      CallsOver();
+      return *settled;
+    }
     RW_RETURN_IF_ERROR(Agree());
     RW_RETURN_IF_ERROR(state_.Serve(link_.get()));
     checkpoints_->Release();
@@ -220,9 +227,10 @@ StatusOr<StepResult> Session::FinishStep() {
     }
     if (result.ok()) {
       SetLogPlace(epoch_, result->step);
+      CallsOver();
       if (steps_.left()) {
         Left();
-      } else if (steps_.regroup()) {
+      } else if (steps_.others_left()) {
         (void)ChangeEpoch();  // the next call returns an error
       }
       return result;
@@ -259,7 +267,7 @@ Status Session::TakeState() {
                         step() - 1, step() + 1));
     return taken;
   }
-  link_->Fail(steps_.regroup() ? taken : link_->Named(taken));
+  link_->Fail(steps_.others_left() ? taken : link_->Named(taken));
   return Annotate(taken, absl::StrFormat("rank %d: the state of the job", link_->slot()));
 }
 
@@ -363,6 +371,16 @@ Status Session::CheckpointWait() {
                  Message(saved));
 }
 
+// Of an elastic job no rank comes out of a call before all have its result. So who has it and does
+// not hear that of all others can be told when it joins again: the least of what they have.
+Status Session::CallOfAll(const std::function<Status()>& call) {
+  RW_RETURN_IF_ERROR(call());
+  if (!elastic_) return OkStatus();
+  ++calls_;
+  std::byte nothing{};
+  return link_->collectives()->AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum);
+}
+
 // A trainer without steps of ours shows by its collectives that the start is over. A call that the
 // end of an epoch interrupts, or finds, is not repeated here: the ranks may have been at different
 // calls, and only the trainer knows where all of them can meet.
@@ -374,18 +392,25 @@ Status Session::Collective(const std::function<Status()>& call) {
                         "first finish_step, with which the state of the others comes",
                         link_->slot()));
   }
-  Status status = link_->status();
-  if (status.ok()) status = call();
-  if (status.ok()) {
-    connection_->progress()->TookPart();
-    return status;
+  std::string why = "since the last one";
+  if (!lost_ || !link_->status().ok()) {
+    const uint64_t before = calls_;
+    Status status = link_->status();
+    if (status.ok()) status = CallOfAll(call);
+    if (status.ok()) {
+      connection_->progress()->TookPart();
+      return status;
+    }
+    if (!Recovers()) return End(status);
+    RW_RETURN_IF_ERROR(ChangeEpoch());
+    if (calls_ > before && link_->joined().calls() >= calls_) return OkStatus();
+    why = Message(status);
   }
-  if (!Recovers()) return End(status);
-  RW_RETURN_IF_ERROR(ChangeEpoch());
+  CallsOver();
   return Aborted(absl::StrFormat(
       "the members of the job have changed under a collective call: this is rank %d of %d now; "
       "fill its data again and repeat the calls that followed the last finish_step (%s)",
-      rank(), world(), Message(status)));
+      rank(), world(), why));
 }
 
 Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {

@@ -121,11 +121,17 @@ class Session {
   // OK, or why the session is over. Any thread; does not wait.
   Status Usable();
   // OK when an epoch runs, which another one may have followed; else the session is over.
-  Status Alive();
+  // `finishing`: a step, so that no call to all ranks comes before its end.
+  Status Alive(bool finishing = false);
   bool Recovers() { return link_->Recovers() && !steps_.broken(); }
-  Status ChangeEpoch();
+  Status ChangeEpoch(bool finishing = false);
   Status End(const Status& status);
   Status Collective(const std::function<Status()>& call);
+  Status CallOfAll(const std::function<Status()>& call);
+  void CallsOver() {  // others follow, of a next step or from the first on
+    calls_ = 0;
+    lost_ = false;
+  }
   Status TakeState();
   Status CheckReplayed() const;
   void SayInterval();
@@ -149,6 +155,8 @@ class Session {
   StepProtocol steps_{table_,      &states_,  &plan_,  &agreement_,
                       &replanner_, &updates_, &saves_, &observers_};
   StateExchange state_;
+  uint64_t calls_ = 0;  // to all ranks since the last step, whose results are here
+  bool lost_ = false;   // a member, after some of them
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<EpochChange> change_;

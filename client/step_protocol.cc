@@ -128,9 +128,10 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   checkpoint_wanted_ = commit->checkpoint_wanted();
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);
-  if (regroup_) {  // nothing else of this epoch follows
+  if (regroup_) {  // no other round of this epoch follows
     HandOver(*commit, link);
     pipeline->Begin(round());
+    pipeline->Fail(Aborted("a process waits to take part"));  // what becomes ready is kept
     return result;
   }
   // This step is committed; an error from here on ends the session, or the epoch of an elastic job,
@@ -152,8 +153,9 @@ void StepProtocol::LogRound(const Totals& totals, const EpochLink& of,
 
 // A failure on the way is that of the next epoch: the step itself is committed.
 void StepProtocol::HandOver(const v1::Commit& commit, EpochLink* link) {
-  if (commit.leaving().empty()) return;
   const auto& leaving = commit.leaving();
+  others_left_ = !leaving.empty();
+  if (!others_left_) return;
   const auto rank = static_cast<uint32_t>(link->place().rank);
   left_ = std::find(leaving.begin(), leaving.end(), rank) != leaving.end();
   const Status handed = inheritance_.Exchange(commit, table_, *states_, link);
@@ -251,7 +253,7 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   if (receiving_) exchanged_again_ = 0;  // the step that it was in is not its next one
   step_ = base;
   epoch_ = joined.epoch();
-  regroup_ = false;
+  regroup_ = others_left_ = false;
   return OkStatus();
 }
 
@@ -260,7 +262,7 @@ void StepProtocol::Drop() {
   Pipeline* const pipeline = plan_->pipeline();
   if (pipeline == nullptr) return;  // the epoch ended before there was a plan
   pipeline->Abort();
-  exchanged_again_ += pipeline->IsOpen();
+  exchanged_again_ += pipeline->IsOpen() && !regroup_;  // it was not exchanged in this epoch
 }
 
 // The round is applied; the next one has begun.

@@ -95,10 +95,11 @@ class StepProtocol {
   Status Begin(double weight);
 
   // Blocks until the round is applied. An error means that this worker has not applied it and that
-  // the epoch has failed, but for Refused: then nothing has happened. The commit may end the epoch
-  // (`regroup`): another one is to be joined before the next round.
+  // the epoch has failed, but for Refused: then nothing has happened. The commit may end the epoch:
+  // at once, if others leave with it (`others_left`), else where the next step is finished.
   StatusOr<StepResult> Finish(EpochLink* link);
   bool regroup() const { return regroup_; }
+  bool others_left() const { return others_left_; }
 
   // The round in hand is this worker's last. Of an elastic job.
   void Leave() { leaving_ = true; }
@@ -155,7 +156,7 @@ class StepProtocol {
   bool left_ = false;
   std::atomic<bool> ending_{false};
   Inheritance inheritance_;
-  bool regroup_ = false;
+  bool regroup_ = false, others_left_ = false;
   bool checkpoint_wanted_ = false;  // by a reader, as the last commit said
   bool broken_ = false;
 };

@@ -296,7 +296,7 @@ typedef struct {
  * over. `result` may be NULL.
  *
  * In an elastic job the death of another rank is no error: the call goes on with those that are
- * left, and a process that waits to take part joins between two steps. What was ready stays ready.
+ * left, and with those that have come since the last one. What was ready stays ready.
  * An error means that the job as a whole has ended, or that this process cannot go on. */
 RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result);
 
@@ -381,8 +381,8 @@ RINGWOOD_EXPORT int ringwood_received(ringwood_session* session, const char* nam
 /* Collectives outside the plan, in place, in the same order on every rank; any element type of the
  * enumeration, RINGWOOD_AVERAGE of the floating ones only. Before, between and in steps.
  *
- * In an elastic job RINGWOOD_ABORTED says that the members changed under the call, or since the
- * last one that waits: the session goes on with the new ones. The data may be overwritten in part,
+ * In an elastic job RINGWOOD_ABORTED says that a member was lost under the call, or since the
+ * last one that waits: the session goes on without it. The data may be overwritten in part,
  * and other ranks may have been at another call: fill it again, and repeat all collectives since
  * the last ringwood_finish_step, by the present rank and world. */
 RINGWOOD_EXPORT int ringwood_allreduce(ringwood_session* session, void* data, uint64_t elements,

@@ -57,6 +57,7 @@ def rank():
 
 
 def size():
+    """As the job was started; session().world changes in an elastic job."""
     return _job.current().world
 
 
@@ -253,8 +254,8 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
 @torch.no_grad()
 def allreduce(value, op="average"):
     """The average of all ranks' `value` ("sum", "max", "min", "product" with `op`), which is left as it is: of a number
-    a float, of a tensor a new one like it. For losses and metrics; every rank calls it at the same place, and not
-    between the steps of an elastic job."""
+    a float, of a tensor a new one like it. For losses and metrics; every rank calls it at the same place. In
+    an elastic job it may raise AbortedError: call it again."""
     if isinstance(value, (numbers.Real, np.generic)):
         return session().allreduce(np.array([value], np.float64), op).item()
     if not torch.is_tensor(value) or value.layout is not torch.strided:

@@ -110,8 +110,7 @@ void Membership::AfterJoinOfMember(const v1::JoinRequest& request) {
   const Roster& roster = epoch_->roster();
   const auto node = roster.Find(request.role(), request.rank(), request.incarnation());
   if (!node) return;
-  epoch_->Fail({roster.size(), StatusCode::kUnavailable, WhyItJoins(roster, *node, request)},
-               &out_);
+  epoch_->JoinsAgain(WhyItJoins(roster, *node, request), &out_);
   AfterEpochEvent();
 }
 
@@ -172,7 +171,7 @@ void Membership::Handle(const event::Vote& event) {
   const v1::VoteRequest& vote = event.request;
   const Status known = Check(vote.epoch(), vote.rank(), vote.incarnation());
   if (!known.ok()) return out_.Reply(event.call, known);
-  epoch_->Regroup(options_.elastic && gathering_.HasMoreThan(epoch_->roster(), now_));
+  epoch_->WantRegroup(options_.elastic && gathering_.HasMoreThan(epoch_->roster(), now_));
   epoch_->WantCheckpoint(pulls_.wanted());
   const uint64_t before = epoch_->committed().round;
   epoch_->Vote(event.call, vote, now_, &out_);
@@ -420,7 +419,7 @@ v1::StatusResponse Membership::Describe() const {
   status.set_elastic(options_.elastic);
   status.set_waiting_for(WaitingText());
   if (const auto first = gathering_.FirstWorker()) status.set_first_waiting(*first);
-  if (epoch_ && !epoch_->failure().reason().empty() && !epoch_->committed().commit.regroup()) {
+  if (epoch_ && !epoch_->failure().reason().empty() && !epoch_->regrouped()) {
     status.set_last_failure(Message(epoch_->FailureStatus()));
     *status.mutable_failure() = epoch_->failure();
   }

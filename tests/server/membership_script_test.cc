@@ -28,7 +28,8 @@ struct Line {
   }
 };
 
-// held=EPOCH:ROUND, and ":prepared" where the next round is, or ":receiving"; of job 7.
+// held=EPOCH:ROUND, and ":prepared" where the next round is, ":receiving", or ":between" steps; of
+// job 7.
 void AddHeld(const std::string& text, v1::Held* held) {
   std::istringstream parts(text);
   std::string epoch, round, prepared;
@@ -40,6 +41,7 @@ void AddHeld(const std::string& text, v1::Held* held) {
   held->set_round(std::stoull(round));
   held->set_prepared(prepared == "prepared");
   held->set_receiving(prepared == "receiving");
+  held->set_between_steps(prepared == "between");
 }
 
 Line Parse(const std::string& text) {
@@ -70,6 +72,7 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_newest_epoch_seen(line.number("seen", 0));
   request.set_max_memory_bytes(line.number("memory", 0));
   if (line.has("held")) AddHeld(line.text("held", ""), request.mutable_held());
+  if (line.has("calls")) request.mutable_held()->set_calls(line.number("calls", 0));
   if (line.has("silent")) request.mutable_held()->add_silent(line.number("silent", 0));
   return request;
 }
@@ -221,7 +224,8 @@ std::string Text(const v1::JoinResponse& joined) {
   text += absl::StrFormat(" world=%d base=%d:%d", joined.world(), joined.base_epoch(),
                           joined.base_step());
   if (joined.holders().empty()) return text;
-  return text + " holders=" + absl::StrJoin(joined.holders(), ",");
+  text += " holders=" + absl::StrJoin(joined.holders(), ",");
+  return joined.calls() == 0 ? text : text + absl::StrFormat(" calls=%d", joined.calls());
 }
 std::string Text(const v1::AgreeResponse& agreed) {
   return absl::StrFormat("agreed plan=%s from=%d", agreed.plan().planner(), agreed.from_round());

@@ -199,6 +199,7 @@ class LocalSteps(OptimizerWrapper):
         """Of a rank that comes to a job that runs: with the round that the others are in come their outer parameters. It
         goes on with all steps of the round that follows, for whose start the others wait."""
         self._finish(self._exchange.come())
+        self.committed_before = self.last.step - 1  # where the others were, who may save after this round
         self._count_quiet()
         self._steps -= self.schedule.delay
         self._came += 1

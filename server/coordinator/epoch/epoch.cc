@@ -191,17 +191,23 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
   committed_.commit = *commit;
   out->ReplyAll(ballot_->Calls(), *commit);
   ballot_.reset();
-  if (commit->regroup()) EndForOthers(out);
+  if (commit->leaving_size() > 0) Regroup(roster_.world(), out);  // workers hear it with the commit
 }
 
-// Workers hear it with the commit, reducers from a notice.
-void Epoch::EndForOthers(Outbox* out) {
+void Epoch::JoinsAgain(const std::string& why, Outbox* out) {
+  if (regrouping()) return Regroup(0, out);
+  Fail({roster_.size(), StatusCode::kUnavailable, why}, out);
+}
+
+// In order. Nodes from `first` on hear it from a notice.
+void Epoch::Regroup(uint32_t first, Outbox* out) {
   state_ = State::kFailed;
+  regrouped_ = true;
   failure_ = RegroupingAfter(committed_.commit, roster_, record_.epoch());
   v1::Notice notice;
   *notice.mutable_failure() = failure_;
-  for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
-    out->Notify(presence_.stream(node), notice);
+  for (uint32_t node = first; node < roster_.size(); ++node) {
+    if (!presence_.left(node)) out->Notify(presence_.stream(node), notice);
   }
 }
 
@@ -354,7 +360,7 @@ std::vector<Awaited> Epoch::AwaitedBy(TimePoint now) const {
 }
 
 Status Epoch::FailureStatus() const {
-  if (committed_.commit.regroup()) {
+  if (regrouped_) {
     return Aborted(absl::StrFormat("epoch %d ended with step %d: %s", record_.epoch(),
                                    committed_.round, failure_.reason()));
   }

@@ -80,9 +80,11 @@ class Epoch {
   void Forgive(Duration gap) { presence_.Forgive(gap); }
   // Notifies all members; nothing is accepted afterwards.
   void Fail(const Blame& blame, Outbox* out);
-  // A process waits that could take part: the epoch ends with the next commit that is later than a
-  // second after its beginning.
-  void Regroup(bool wanted) { regroup_wanted_ = wanted; }
+  // A process waits that could take part: the next commit that is later than a second after the
+  // epoch's beginning asks the members to join again where they begin the next step.
+  void WantRegroup(bool wanted) { regroup_wanted_ = wanted; }
+  // A member has ended its part in the epoch, while it runs: because it was asked to, or for `why`.
+  void JoinsAgain(const std::string& why, Outbox* out);
   // A reader waits for a checkpoint: commits say so.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
@@ -103,6 +105,7 @@ class Epoch {
   const Committed& committed() const { return committed_; }
   const v1::Failure& failure() const { return failure_; }      // empty: none
   const std::vector<uint32_t>& late() const { return late_; }  // the ranks that it ended for
+  bool regrouped() const { return regrouped_; }                // for members that leave or come
   Status FailureStatus() const;
   bool Attends(StreamId stream) const { return presence_.Attends(stream); }
   std::vector<uint32_t> Unattended() const;  // nodes that are there, and sent no heartbeat yet
@@ -118,7 +121,8 @@ class Epoch {
   void Decide(TimePoint now, Outbox* out);
   void ChangePlan(v1::Commit* commit, Outbox* out);
   void EndedEarly(const Presence::Leaver& left, Outbox* out);
-  void EndForOthers(Outbox* out);
+  void Regroup(uint32_t first, Outbox* out);
+  bool regrouping() const { return committed_.commit.regroup(); }  // the members were asked to
   void End(Outbox* out);
   Blame Nobody(const Status& why) const { return {roster_.size(), why.code(), Message(why)}; }
   Standing Progress() const;
@@ -135,6 +139,7 @@ class Epoch {
   std::unique_ptr<Ballot> ballot_;  // while votes of the next round arrive
   State state_ = State::kRunning;
   bool regroup_wanted_ = false;
+  bool regrouped_ = false;  // it ended in order
   bool checkpoint_wanted_ = false;
   v1::Failure failure_;
   std::vector<uint32_t> late_;

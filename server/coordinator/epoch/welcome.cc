@@ -1,5 +1,7 @@
 #include "server/coordinator/epoch/welcome.h"
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace ringwood {
@@ -18,6 +20,17 @@ uint32_t LogWriter(const MembershipOptions& options, const v1::EpochRecord& reco
     if (record.members(static_cast<int>(rank)).host() == options.host) return rank;
   }
   return able.front();
+}
+
+// A holder that is told to apply what it prepared has made no call after it.
+uint64_t CallsOfAll(const v1::EpochRecord& record, const Roster& roster,
+                    const std::vector<uint32_t>& holders) {
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const uint32_t holder : holders) {
+    const v1::Held& held = roster.member(holder).held();
+    least = std::min(least, held.round() == record.base_step() ? held.calls() : 0);
+  }
+  return holders.empty() ? 0 : least;
 }
 
 }  // namespace
@@ -43,6 +56,7 @@ v1::JoinResponse WelcomeTo(uint32_t node, const MembershipOptions& options,
     welcome.set_fabric_key(options.fabric_key(record.job(), record.epoch()));
   }
   for (const uint32_t holder : holders) welcome.add_holders(holder);
+  welcome.set_calls(CallsOfAll(record, roster, holders));
   roster.AddTo(&welcome);
   return welcome;
 }

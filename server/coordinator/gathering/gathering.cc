@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -171,12 +172,13 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
     if (!recovery.from_members && more) return AwaitMore(now, out);
     if (!recovery.from_members && any_held) return GiveUp(recovery.why, now, out);
     if (recovery.from_members) {
+      holders_.assign(recovery.holders.begin(), recovery.holders.end());
+      KeepCallsTogether(recovery.base_step, out);
       proposed_.set_job(record_.job());
       proposed_.set_base_epoch(recovery.base_epoch);
       proposed_.set_base_step(recovery.base_step);
       proposed_.set_origin(record_.origin());
       proposed_.set_from_members(true);
-      holders_.assign(recovery.holders.begin(), recovery.holders.end());
       out->Say("job_recovered", absl::StrFormat("the job goes on from step %d: %s",
                                                 recovery.base_step, recovery.why));
       return out->Add(action::Persist{proposed_});
@@ -189,6 +191,31 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   } else {
     out->Add(action::Persist{proposed_});
   }
+}
+
+// Those that have the state may make calls before their next step, of which a process that comes
+// knows nothing: it takes part from a later step on.
+void Gathering::KeepCallsTogether(uint64_t base_step, Outbox* out) {
+  const size_t least = std::max(1, options_.min_world);
+  const bool calls = std::any_of(holders_.begin(), holders_.end(), [&](uint32_t node) {
+    const v1::Held& held = candidates_[node].request.held();
+    return held.between_steps() || held.round() < base_step;
+  });
+  if (!calls || holders_.size() < least) return;
+  std::vector<Waiting> world;
+  for (uint32_t node = 0; node < candidates_.size(); ++node) {
+    Waiting& candidate = candidates_[node];
+    const bool holds = std::find(holders_.begin(), holders_.end(), node) != holders_.end();
+    if (holds || candidate.request.role() == v1::ROLE_REDUCER) {
+      world.push_back(std::move(candidate));
+    } else {
+      const TimePoint since = candidate.since;
+      PutBack(std::move(candidate), since, out);
+    }
+  }
+  candidates_ = std::move(world);
+  std::iota(holders_.begin(), holders_.end(), 0);
+  proposed_ = RecordOf(candidates_, std::max(record_.epoch(), spent_), options_.elastic);
 }
 
 bool Gathering::SetApart(TimePoint now, Outbox* out) {

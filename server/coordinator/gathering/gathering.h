@@ -91,6 +91,7 @@ class Gathering {
   }
   void GiveUp(const std::string& why, TimePoint now, Outbox* out);
   void AwaitMore(TimePoint now, Outbox* out);
+  void KeepCallsTogether(uint64_t base_step, Outbox* out);
   void NotKept(const Status& why, TimePoint now, Outbox* out);
   void PutBack(Waiting waiting, TimePoint since, Outbox* out);
   void Abandon(const Status& why, Outbox* out);

@@ -75,6 +75,8 @@ class Worker : public Process {
     held.set_epoch(epoch_);
     held.set_round(round_);
     held.set_prepared(prepared_);
+    calls_ = !prepared_ && world_.agenda().Chance(0.5);
+    held.set_between_steps(calls_);
     if (prepared_ && !update_.skipped()) held.set_digest(update_.content);
     held.set_receiving(receiving_ && world_.mistake() != Mistake::kNewcomerHolds);
     world_.agenda().Say("process %d joins with step %d of epoch %d%s%s", index, round_, epoch_,
@@ -90,6 +92,10 @@ class Worker : public Process {
     if (world_.mistake() == Mistake::kStepOnly && had_all) {
       has = round_ == base || (prepared_ && round_ + 1 == base);
     }
+    const auto have = static_cast<size_t>(holders.size());
+    world_.ledger().Expect(
+        !has || !(calls_ || round_ < base) || have == joined.world() || have < world_.least(),
+        "process %d makes calls, and who comes to epoch %d does not", index, joined.epoch());
     world_.agenda().Say("process %d is node %d of epoch %d, which begins at step %d%s", index,
                         joined.node(), joined.epoch(), base, has ? ": it has that" : "");
     if (has && prepared_ && round_ + 1 == base) {
@@ -163,6 +169,16 @@ class Worker : public Process {
     Train();
   }
 
+  // What the trainer calls between two steps. The next one begins in another epoch.
+  void Call() {
+    busy_ = true;
+    world_.After(*this, world_.agenda().Between(0.01, 3), [this, epoch = epoch_] {
+      busy_ = false;
+      if (std::exchange(told_, false)) return Retry();
+      if (works_ && epoch == epoch_) Join();
+    });
+  }
+
   // Backward. Who is told meanwhile that the epoch is over joins again when it is through.
   void Train() {
     Agenda& agenda = world_.agenda();
@@ -232,7 +248,7 @@ class Worker : public Process {
       ++world_.counts().left;
       return world_.Exit(*this);
     }
-    commit.regroup() ? Join() : Train();
+    commit.regroup() && leaving.empty() ? Call() : commit.regroup() ? Join() : Train();
   }
   void Apply(uint64_t epoch, const Update& update) {
     ++round_;
@@ -291,6 +307,7 @@ class Worker : public Process {
   v1::Commit last_;
   uint64_t ready_ = 0;  // gradients in this epoch
   bool busy_ = false;   // in its backward
+  bool calls_ = false;  // before its next step, as it joins
   bool told_ = false;   // meanwhile, that the epoch is over
   CallId stray_ = 0;    // of the mistake kNoFencing
   uint64_t voted_at_ = 0;

@@ -38,6 +38,7 @@ while True:
             (model(data[batch]) - data[batch].flip(1)).square().mean().backward()
             optimizer.step()
             assert average._ranks() == session.world
+            assert session.step - optimizer.committed_before <= 1, "also where a rank came, or was away"
             steps += 1
             if optimizer.last and (not rounds or rounds[-1] != optimizer.last.step):
                 rounds.append(optimizer.last.step)

@@ -1,5 +1,5 @@
 """A rank that comes to local steps whose last rounds are under way: FOLDER FRAGMENTS. Rank 1 of the first start kills
-itself before join(); the others bring samples to their rounds there until it is back, and none from then on."""
+itself before join(); the others bring samples to their rounds there until it is back, with the last of them."""
 
 import os
 import pathlib
