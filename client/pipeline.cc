@@ -51,6 +51,7 @@ Status Pipeline::Ready(TableIndex tensor) {
   absl::MutexLock lock(&mutex_);
   const StatusOr<int> complete = scheduler_.Ready(tensor.value);
   any_ready_ |= complete.ok();
+  if (complete.ok()) shell_.observer->GradientReady(round_, tensor.value, Now());
   // Wait tells of an exchange that failed, and its caller asks the coordinator who did: told from
   // here the error would only say whose connection broke first. The mark stays: in an elastic job
   // the gradient is exchanged in the next epoch.
@@ -58,7 +59,6 @@ Status Pipeline::Ready(TableIndex tensor) {
   RW_ASSIGN_OR_RETURN(const int group, complete);
   const auto [owner, place] = places_[tensor.value];
   RW_RETURN_IF_ERROR(exchanges_[owner]->Arrive(place, group >= 0));
-  shell_.observer->GradientReady(round_, tensor.value, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
     return Internal("compute queue full");
   }

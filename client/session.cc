@@ -104,8 +104,15 @@ Status Session::Usable() {
 Status Session::Alive(bool finishing) {
   RW_RETURN_IF_ERROR(Usable());
   const Status status = link_->status();
-  if (status.ok()) return finishing && steps_.regroup() ? ChangeEpoch(finishing) : status;
-  return Recovers() ? ChangeEpoch(finishing) : End(status);
+  if (!status.ok()) return Recovers() ? ChangeEpoch(finishing) : End(status);
+  if (!finishing || !steps_.regroup()) return OkStatus();
+  (void)Meet();  // who still makes a call, or saves, does so in this epoch
+  return ChangeEpoch(finishing);
+}
+
+Status Session::Meet() {
+  std::byte nothing{};
+  return link_->collectives()->AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum);
 }
 
 Status Session::ChangeEpoch(bool finishing) {
@@ -377,8 +384,7 @@ Status Session::CallOfAll(const std::function<Status()>& call) {
   RW_RETURN_IF_ERROR(call());
   if (!elastic_) return OkStatus();
   ++calls_;
-  std::byte nothing{};
-  return link_->collectives()->AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum);
+  return Meet();
 }
 
 // A trainer without steps of ours shows by its collectives that the start is over. A call that the

@@ -22,6 +22,8 @@ constexpr int kMostOpenedAgain = 50;   // streams whose connection was not made
 Status StatusOfFailure(const v1::Failure& failure) {
   const auto code =
       failure.code() == 0 ? StatusCode::kUnavailable : static_cast<StatusCode>(failure.code());
+  const bool in_order = failure.who().empty() && code == StatusCode::kAborted;
+  if (in_order) return Status(code, failure.reason());
   return Status(code, absl::StrFormat("%s failed in epoch %d at step %d: %s",
                                       failure.who().empty() ? "the job" : failure.who(),
                                       failure.epoch(), failure.step(), failure.reason()));

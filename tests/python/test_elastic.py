@@ -39,6 +39,7 @@ def test_calls_between_two_steps_are_of_the_ranks_that_took_the_last_one(tmp_pat
     ended = run_job("optimizer/evaluated.py", tmp_path / "mark", 10, ranks=3, flags=("--elastic", "--max-restarts", 1))
     assert all(f"rank {rank} of 3" in ended.output for rank in range(3)), ended.output
     assert "outside of the steps" not in ended.output, ended.output
+    assert "epoch 3 with 3 ranks" in ended.output, "who died came with the first step before which all had met"
 
 
 class Job:

@@ -1,11 +1,12 @@
-"""Every step of an elastic job is followed by three calls of all ranks, which they repeat from the first on where one is
-interrupted. Rank 1 dies once between two of them, or when it is killed; the job ends so many steps after another process
-has come in its place: MARK STEPS."""
+"""Every step of an elastic job is followed by three calls of all ranks and a checkpoint, which they repeat from the first
+on where one is interrupted. Rank 1 dies once between two of them; the job ends so many steps after another process has
+come in its place: MARK STEPS."""
 
 import os
 import pathlib
 import signal
 import sys
+import time
 
 import numpy as np
 import torch
@@ -41,6 +42,10 @@ while last is None or session.step < last:
                 os.kill(os.getpid(), signal.SIGKILL)
             told = session.broadcast(np.full(100_000, session.step if session.rank == 0 else 0, np.float32))
             assert told[-1] == rw.allreduce(session.step, op="max") == session.step
+            if session.rank == 0:
+                time.sleep(0.03)  # the others are through with the next backward
+            if session.epoch > 1:
+                session.checkpoint(shared={"step": np.array([session.step])})
         except ringwood.AbortedError:
             repeated += 1
             continue
