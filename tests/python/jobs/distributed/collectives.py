@@ -190,7 +190,7 @@ def callbacks():
         time.sleep(0.3 if future.value()[0].item() == 2 * size else 0)
         seen.append(future.value()[0].item())
 
-    group = dist.new_group(timeout=datetime.timedelta(seconds=4))
+    group = dist.new_group(timeout=datetime.timedelta(seconds=8))
     later, seen, one = [], [], torch.zeros(1)
     first = dist.irecv(one, (rank - 1) % size, group, tag=5).get_future().then(lambda _: torch.futures.wait_all(later))
     for i in range(20):
