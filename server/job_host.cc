@@ -141,6 +141,8 @@ MembershipOptions JobHost::Membership() const {
   membership.reattach_grace_seconds = options_.reattach_grace_seconds < 0
                                           ? (kept ? kReattachSeconds : 0)
                                           : options_.reattach_grace_seconds;
+  membership.has_successor = (options_.of_deployment || !options_.coord_store.empty()) &&
+                             membership.reattach_grace_seconds > 0;
   membership.hash = [key = options_.token](uint64_t incarnation) {
     return IncarnationHash(incarnation, key);
   };

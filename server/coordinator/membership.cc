@@ -82,7 +82,7 @@ std::vector<Awaited> Membership::AwaitedNow() const {
 void Membership::Rest() { phase_ = Recovers() ? Phase::kFailed : Phase::kWaiting; }
 
 void Membership::Handle(const event::Join& event) {
-  if (phase_ == Phase::kStopped) return out_.Reply(event.call, stopped_);
+  if (phase_ == Phase::kStopped) return out_.Reply(event.call, StoppedForJoins());
   if (IsOutdated(event.request)) {
     return out_.Reply(event.call, Aborted("this join is older than the caller's last vote"));
   }
@@ -91,6 +91,10 @@ void Membership::Handle(const event::Join& event) {
   AfterReattachmentEvent();
   gathering_.Join(event, now_, &out_);
   OpenIfComplete();
+}
+
+Status Membership::StoppedForJoins() const {
+  return options_.has_successor ? Aborted(Message(stopped_) + ": join again") : stopped_;
 }
 
 // A call that was given up may arrive after the process has joined by another one. What it says
@@ -340,12 +344,15 @@ void Membership::Handle(const event::Tick&) {
 
 void Membership::Handle(const event::Stop& event) {
   stopped_ = Unavailable(event.reason);
-  if (phase_ == Phase::kReattaching) reattachment_->End(now_, event.reason, &out_);
-  if (phase_ == Phase::kRunning) {
+  if (options_.has_successor) {
+    if (phase_ == Phase::kRunning) epoch_->Suspend(stopped_, &out_);
+  } else if (phase_ == Phase::kReattaching) {
+    reattachment_->End(now_, event.reason, &out_);
+  } else if (phase_ == Phase::kRunning) {
     epoch_->Fail({epoch_->roster().size(), StatusCode::kUnavailable, event.reason, true}, &out_);
   }
   phase_ = Phase::kStopped;
-  gathering_.Stop(stopped_, &out_);
+  gathering_.Stop(StoppedForJoins(), &out_);
   pulls_.End(stopped_, &out_);
 }
 

@@ -79,6 +79,7 @@ class Membership {
   void LoseReplaced(Duration patience);
   void Rest();  // no epoch runs and none opens
   void OpenIfComplete();
+  Status StoppedForJoins() const;
   bool IsOutdated(const v1::JoinRequest& request) const;
   void AfterJoinOfMember(const v1::JoinRequest& request);
   void Begin(GatheredWorld world);

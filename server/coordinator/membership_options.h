@@ -30,6 +30,9 @@ struct MembershipOptions {
   // How long the members of the epoch on disk may take to come back to a coordinator that was
   // started again; 0: they have to join again.
   double reattach_grace_seconds = 0;
+  // Whoever stops this server expects another one to go on with the job: members are not told that
+  // the epoch is over, but look for that one.
+  bool has_successor = false;
   bool update_log = false;           // workers log rounds before they vote on them
   bool keeps_checkpoints = false;    // the server has a store, from which readers may pull
   bool divides_checkpoints = false;  // among its store and those of servers that have one, or not:

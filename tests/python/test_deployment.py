@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from clusters import free_ports
 from conftest import JOBS, PROGRAM, environment, run
 from test_membership import CONFIGURATION, serving
 
@@ -109,6 +110,28 @@ def test_a_job_that_is_killed_again_and_again_changes_no_bit_of_another(deployme
     alone.start()
     alone.ends()
     assert alone.lines() == history
+
+
+def test_a_deployment_that_is_stopped_and_started_again_ends_no_job(tmp_path):
+    assert run([PROGRAM, "token", "new", "--out", tmp_path / "secret"]).code == 0
+    port = free_ports(1)
+    flags = ["--listen", f"127.0.0.1:{port}", "--token-file", tmp_path / "secret", "--jobs", 2, "--servers", 0, "--store",
+             tmp_path / "store"]
+    with serving(*flags):
+        job = Job(tmp_path, "steady", f"127.0.0.1:{port}")
+        job.environment["RINGWOOD_COORDINATOR_GRACE"] = str(SECONDS)
+        job.start()
+        job.trains_on()
+    try:
+        with serving(*flags) as (_, address):
+            job.trains_on()
+            status = run([PROGRAM, "status", "--json", "--coordinator", address, "--token-file", tmp_path / "steady.token"])
+            assert json.loads(status.output)["epoch"] == 1, status.output
+            (tmp_path / "steady.stop").touch()
+            job.ends()
+        assert [int(line.split()[0]) for line in job.lines()] == list(range(1, len(job.lines()) + 1))
+    finally:
+        job.kill()
 
 
 def test_commands_see_a_job_by_its_token_and_the_deployment_by_its_own(deployment, tmp_path):

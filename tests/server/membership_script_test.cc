@@ -305,6 +305,7 @@ bool Configure(const Line& line, MembershipOptions* options, v1::EpochRecord* re
   options->straggler_grace_seconds = std::stod(line.text("late", "0"));
   options->reattach_grace_seconds = std::stod(line.text("grace", "0"));
   options->keeps_checkpoints = line.has("store");
+  options->has_successor = line.has("successor");
   options->own_reducer = {0, line.number("own", 0)};
   options->hash = [](uint64_t incarnation) { return "#" + std::to_string(incarnation); };
   if (line.has("epoch")) record->set_epoch(line.number("epoch", 0));

@@ -318,14 +318,18 @@ void Epoch::Fail(const Blame& blame, Outbox* out) {
   for (const uint32_t rank : late_) presence_.Lost(rank);
   const Status status = FailureStatus();
   out->Add(action::Verdict{failure_});
-  plan_.Refuse(status, out);
-  if (ballot_ != nullptr) out->ReplyAll(ballot_->Calls(), status);
-  ballot_.reset();
+  Suspend(status, out);
   v1::Notice notice;
   *notice.mutable_failure() = failure_;
   for (uint32_t node = 0; node < roster_.size(); ++node) {
     if (!presence_.left(node)) out->Notify(presence_.stream(node), notice);
   }
+}
+
+void Epoch::Suspend(const Status& why, Outbox* out) {
+  plan_.Refuse(why, out);
+  if (ballot_ != nullptr) out->ReplyAll(ballot_->Calls(), why);
+  ballot_.reset();
 }
 
 std::vector<uint32_t> Epoch::HeldUpBy() const {

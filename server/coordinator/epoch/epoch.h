@@ -78,6 +78,9 @@ class Epoch {
   bool CallGone(CallId call, Outbox* out);  // true: it was held here, and is answered
   void Tick(TimePoint now, Outbox* out);    // silence, early ends, stalls
   void Forgive(Duration gap) { presence_.Forgive(gap); }
+  // What is asked is answered so, and asked again of the next coordinator; nothing is accepted
+  // afterwards.
+  void Suspend(const Status& why, Outbox* out);
   // Notifies all members; nothing is accepted afterwards.
   void Fail(const Blame& blame, Outbox* out);
   // A process waits that could take part: the next commit that is later than a second after the
