@@ -79,6 +79,7 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, doub
   // A failure announced before the pipeline stood has passed it by.
   const Status failed = link->status();
   if (!failed.ok()) Fail(failed);
+  if (link->joined().regroup()) Fail(Aborted("a process waits to take part"));
   return OkStatus();
 }
 

@@ -82,10 +82,14 @@ Status Session::Enter() {
   return Alive();
 }
 
+void Session::TakeNumbers(const EpochLink& link) {
+  rank_ = link.place().rank;
+  world_ = link.place().world;
+  epoch_ = link.epoch();
+}
+
 void Session::Entered(EpochLink* link) {
-  rank_ = link->place().rank;
-  world_ = link->place().world;
-  epoch_ = link->epoch();
+  TakeNumbers(*link);
   SetLogPlace(epoch_, step());
   link->Listen([this, elastic = link->elastic()](const Status& failure) {
     plan_.Fail(failure);
@@ -103,6 +107,7 @@ Status Session::Usable() {
 
 Status Session::Alive(bool finishing) {
   RW_RETURN_IF_ERROR(Usable());
+  TakeNumbers(*link_);
   const Status status = link_->status();
   if (!status.ok()) return Recovers() ? ChangeEpoch(finishing) : End(status);
   if (!finishing || !steps_.regroup()) return OkStatus();
@@ -119,6 +124,7 @@ Status Session::ChangeEpoch(bool finishing) {
   saves_.Failed();
   checkpoints_->Release();
   lost_ = calls_ > 0 && !finishing;
+  why_lost_ = Message(link_->status());
   const Status changed = change_->Run(&link_, {!finishing, calls_});
   return changed.ok() ? changed : End(changed);
 }
@@ -398,9 +404,10 @@ Status Session::Collective(const std::function<Status()>& call) {
                         "first finish_step, with which the state of the others comes",
                         link_->slot()));
   }
-  std::string why = "since the last one";
   if (!lost_ || !link_->status().ok()) {
     const uint64_t before = calls_;
+    const int rank = rank_, world = world_;
+    const uint64_t epoch = epoch_;
     Status status = link_->status();
     if (status.ok()) status = CallOfAll(call);
     if (status.ok()) {
@@ -409,14 +416,24 @@ Status Session::Collective(const std::function<Status()>& call) {
     }
     if (!Recovers()) return End(status);
     RW_RETURN_IF_ERROR(ChangeEpoch());
-    if (calls_ > before && link_->joined().calls() >= calls_) return OkStatus();
-    why = Message(status);
+    const bool has_result = calls_ > before && link_->joined().calls() >= calls_;
+    if (has_result && !receiving()) {  // by the numbers of the ranks that made the call
+      rank_ = rank, world_ = world, epoch_ = epoch;
+      return OkStatus();
+    }
   }
+  TakeNumbers(*link_);
   CallsOver();
+  if (receiving()) {
+    return Aborted(absl::StrFormat(
+        "this rank was away while the others went on (%s): their state comes with its next "
+        "finish_step, and until then (ringwood_receiving) it has no calls to make",
+        why_lost_));
+  }
   return Aborted(absl::StrFormat(
       "the members of the job have changed under a collective call: this is rank %d of %d now; "
       "fill its data again and repeat the calls that followed the last finish_step (%s)",
-      rank(), world(), why));
+      rank(), world(), why_lost_));
 }
 
 Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {

@@ -118,6 +118,7 @@ class Session {
 
   Status Enter();                 // the first epoch
   void Entered(EpochLink* link);  // an epoch
+  void TakeNumbers(const EpochLink& link);
   // OK, or why the session is over. Any thread; does not wait.
   Status Usable();
   // OK when an epoch runs, which another one may have followed; else the session is over.
@@ -158,6 +159,7 @@ class Session {
   StateExchange state_;
   uint64_t calls_ = 0;  // to all ranks since the last step, whose results are here
   bool lost_ = false;   // a member, after some of them
+  std::string why_lost_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<EpochChange> change_;

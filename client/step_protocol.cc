@@ -253,7 +253,8 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   if (receiving_) exchanged_again_ = 0;  // the step that it was in is not its next one
   step_ = base;
   epoch_ = joined.epoch();
-  regroup_ = others_left_ = false;
+  regroup_ = joined.regroup();
+  others_left_ = false;
   return OkStatus();
 }
 

@@ -145,9 +145,9 @@ def broadcast_object(obj=None, root_rank=0, name=None, process_set=global_proces
     """The root's, which pickle can send."""
     _whole("broadcast_object", process_set)
     session = _rw.session()
-    content = pickle.dumps(obj) if rank() == root_rank else b""
+    content = pickle.dumps(obj) if session.rank == root_rank else b""
     content = broadcast_bytes(session, content, root_rank)
-    return obj if rank() == root_rank else pickle.loads(content)
+    return obj if session.rank == root_rank else pickle.loads(content)
 
 
 def allgather_object(obj, name=None, process_set=global_process_set):

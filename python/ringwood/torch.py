@@ -221,7 +221,7 @@ def _broadcast_together(named, root):
     parts = [torch.from_numpy(kinds.view(np.uint8)), *[_bytes_of(tensor) for _, tensor in named]]
     together = torch.cat(parts)
     session().broadcast(together, root)
-    if rank() == root:
+    if session().rank == root:
         return
     theirs, *parts = together.split([len(part) for part in parts])
     for same, (name, tensor) in zip(kinds == theirs.numpy().view(np.uint32), named):
@@ -241,13 +241,13 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
     named = [(f"group {number}", tensor) for number, group in enumerate(optimizer.param_groups) for tensor in group["params"]]
     _refuse_other_tensors("broadcast_optimizer_state", named, root)
     skeleton, tensors = flatten(optimizer.state_dict())
-    skeleton = broadcast_bytes(session(), skeleton if rank() == root else b"", root)
-    if rank() != root:
+    skeleton = broadcast_bytes(session(), skeleton if session().rank == root else b"", root)
+    if session().rank != root:
         tensors = gather_tensors(skeleton)
     tensors = [tensor.detach().clone() for tensor in tensors.values()]
     for tensor in tensors:
         _broadcast_tensor(tensor, root)
-    if rank() != root:
+    if session().rank != root:
         optimizer.load_state_dict(unflatten(skeleton, tensors))
 
 
@@ -255,7 +255,7 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
 def allreduce(value, op="average"):
     """The average of all ranks' `value` ("sum", "max", "min", "product" with `op`), which is left as it is: of a number
     a float, of a tensor a new one like it. For losses and metrics; every rank calls it at the same place. In
-    an elastic job it may raise AbortedError: call it again."""
+    an elastic job it may raise AbortedError, see docs/python.md."""
     if isinstance(value, (numbers.Real, np.generic)):
         return session().allreduce(np.array([value], np.float64), op).item()
     if not torch.is_tensor(value) or value.layout is not torch.strided:
@@ -266,7 +266,7 @@ def allreduce(value, op="average"):
 
 def gather_texts(text):
     """A list with every rank's text, the same on all ranks."""
-    return [broadcast_bytes(session(), text.encode(), each).decode() for each in range(size())]
+    return [broadcast_bytes(session(), text.encode(), each).decode() for each in range(session().world)]
 
 
 def pull(server=None, items=None, job=None, timeout=60.0, *, newest_stored=False, rank=None, token=None):

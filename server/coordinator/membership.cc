@@ -150,9 +150,9 @@ void Membership::Begin(GatheredWorld world) {
   phase_ = Phase::kRunning;
   reattachment_.reset();
   const v1::EpochRecord& record = world.record;
-  epoch_ =
-      std::make_unique<Epoch>(options_, record, Roster(std::move(world.members), record.world()),
-                              Committed{record.base_step(), {}}, now_, world.holders);
+  epoch_ = std::make_unique<Epoch>(
+      options_, record, Roster(std::move(world.members), record.world()),
+      Committed{record.base_step(), {}}, now_, world.holders, world.regroups);
   out_.Add(action::Activate{record});
   out_.Say("epoch_begun",
            absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",

@@ -225,7 +225,8 @@ std::string Text(const v1::JoinResponse& joined) {
                           joined.base_step());
   if (joined.holders().empty()) return text;
   text += " holders=" + absl::StrJoin(joined.holders(), ",");
-  return joined.calls() == 0 ? text : text + absl::StrFormat(" calls=%d", joined.calls());
+  if (joined.calls() != 0) text += absl::StrFormat(" calls=%d", joined.calls());
+  return joined.regroup() ? text + " regroup" : text;
 }
 std::string Text(const v1::AgreeResponse& agreed) {
   return absl::StrFormat("agreed plan=%s from=%d", agreed.plan().planner(), agreed.from_round());

@@ -21,11 +21,12 @@ constexpr uint64_t kFirstSteps = 2;
 }  // namespace
 
 Epoch::Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster roster,
-             Committed committed, TimePoint now, std::vector<uint32_t> holders)
+             Committed committed, TimePoint now, std::vector<uint32_t> holders, bool regroups)
     : options_(options),
       record_(std::move(record)),
       roster_(std::move(roster)),
       holders_(std::move(holders)),
+      regroups_(regroups),
       begun_(now),
       committed_(std::move(committed)),
       presence_(options_, roster_, record_.base_step(),

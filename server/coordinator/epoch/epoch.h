@@ -48,15 +48,19 @@ class Epoch {
   enum class State { kRunning, kFailed, kEnded };
 
   // `record` is on disk. `holders`: nodes that have its base, where that is with members.
+  // `regroups`: it commits nothing, and ends where its members finish a step.
   Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster roster,
-        Committed committed, TimePoint now, std::vector<uint32_t> holders = {});
+        Committed committed, TimePoint now, std::vector<uint32_t> holders = {},
+        bool regroups = false);
 
   // Goes on with it. An error: its plan cannot run.
   static StatusOr<std::unique_ptr<Epoch>> Restore(const MembershipOptions& options,
                                                   Restored restored, TimePoint now);
 
   v1::JoinResponse WelcomeTo(uint32_t node) const {
-    return ringwood::WelcomeTo(node, options_, record_, roster_, holders_);
+    v1::JoinResponse welcome = ringwood::WelcomeTo(node, options_, record_, roster_, holders_);
+    welcome.set_regroup(regroups_);
+    return welcome;
   }
 
   // Checks that `incarnation` is `node` of this epoch and may still act in it.
@@ -125,7 +129,8 @@ class Epoch {
   void ChangePlan(v1::Commit* commit, Outbox* out);
   void EndedEarly(const Presence::Leaver& left, Outbox* out);
   void Regroup(uint32_t first, Outbox* out);
-  bool regrouping() const { return committed_.commit.regroup(); }  // the members were asked to
+  // The members were asked to join again.
+  bool regrouping() const { return regroups_ || committed_.commit.regroup(); }
   void End(Outbox* out);
   Blame Nobody(const Status& why) const { return {roster_.size(), why.code(), Message(why)}; }
   Standing Progress() const;
@@ -135,6 +140,7 @@ class Epoch {
   const v1::EpochRecord record_;
   const Roster roster_;
   const std::vector<uint32_t> holders_;
+  const bool regroups_;
   const TimePoint begun_;
   Committed committed_;
   Presence presence_;

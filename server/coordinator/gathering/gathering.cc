@@ -164,6 +164,7 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   candidates_ = room_.TakeWorld(now);
   opening_ = true;
   holders_.clear();
+  regroups_ = false;
   proposed_ = RecordOf(candidates_, std::max(record_.epoch(), spent_), options_.elastic);
   if (options_.elastic) {
     const Recovery recovery = RecoverFrom(candidates_, record_, options_);
@@ -193,15 +194,18 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   }
 }
 
-// Those that have the state may make calls before their next step, of which a process that comes
-// knows nothing: it takes part from a later step on.
+// Those that have the state may make calls before they finish a step, of which a process that comes
+// knows nothing: it takes part from there on. A member that finishes one says that no call follows.
 void Gathering::KeepCallsTogether(uint64_t base_step, Outbox* out) {
-  const size_t least = std::max(1, options_.min_world);
-  const bool calls = std::any_of(holders_.begin(), holders_.end(), [&](uint32_t node) {
-    const v1::Held& held = candidates_[node].request.held();
-    return held.between_steps() || held.round() < base_step;
+  const auto has_base = [&](uint32_t node) {
+    return candidates_[node].request.held().round() == base_step;
+  };
+  const bool finishes = std::any_of(holders_.begin(), holders_.end(), [&](uint32_t node) {
+    return has_base(node) && !candidates_[node].request.held().between_steps();
   });
-  if (!calls || holders_.size() < least) return;
+  const bool all_hold = holders_.size() == proposed_.world();
+  regroups_ = !finishes && !all_hold;
+  if (!regroups_) return;
   std::vector<Waiting> world;
   for (uint32_t node = 0; node < candidates_.size(); ++node) {
     Waiting& candidate = candidates_[node];
@@ -326,7 +330,7 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
   const bool all_wait = std::all_of(candidates.begin(), candidates.end(),
                                     [](const Waiting& waiting) { return waiting.call != 0; });
   if (all_wait) {
-    GatheredWorld world{record_, {}, {}, holders_};
+    GatheredWorld world{record_, {}, {}, holders_, regroups_};
     std::vector<uint64_t> incarnations;
     for (Waiting& candidate : candidates) {
       incarnations.push_back(candidate.request.incarnation());

@@ -29,6 +29,7 @@ struct GatheredWorld {
   std::vector<v1::JoinRequest> members;
   std::vector<CallId> calls;
   std::vector<uint32_t> holders;  // nodes that have the base, where it is with members
+  bool regroups = false;          // it ends where they finish a step, for others that wait
 };
 
 class Gathering {
@@ -103,6 +104,7 @@ class Gathering {
   std::vector<Waiting> candidates_;  // while opening, by node; call 0: it went away
   v1::EpochRecord proposed_;         // while opening
   std::vector<uint32_t> holders_;    // of proposed_
+  bool regroups_ = false;            // as in GatheredWorld
   CutOffs cut_offs_;
   Apart stragglers_;
   uint64_t spent_ = 0;        // the epoch of a record that may be on disk, or come there

@@ -102,7 +102,6 @@ class Cluster : public Surroundings, Callers {
   Counts& counts() override { return counts_; }
   Ledger& ledger() override { return ledger_; }
   Mistake mistake() override { return mistake_; }
-  size_t least() const override { return static_cast<size_t>(shape_.min_world); }
 
   // Of Callers: the way down, to the process whose number the call or stream carries.
   void Answered(CallId call, Answer answer) override;

@@ -56,7 +56,6 @@ class Surroundings {
   virtual Counts& counts() = 0;
   virtual Ledger& ledger() = 0;
   virtual Mistake mistake() = 0;
-  virtual size_t least() const = 0;  // workers that the job goes on with
 };
 
 class Process {

@@ -57,7 +57,7 @@ class Worker : public Process {
   void Reset() override {
     Process::Reset();
     round_ = state_ = base_state_ = stray_ = 0;
-    prepared_ = receiving_ = busy_ = told_ = false;
+    prepared_ = receiving_ = busy_ = told_ = finishes_ = false;
     heard_.clear();
     last_.Clear();
   }
@@ -75,8 +75,7 @@ class Worker : public Process {
     held.set_epoch(epoch_);
     held.set_round(round_);
     held.set_prepared(prepared_);
-    calls_ = !prepared_ && world_.agenda().Chance(0.5);
-    held.set_between_steps(calls_);
+    held.set_between_steps(!prepared_ && !finishes_ && world_.agenda().Chance(0.5));
     if (prepared_ && !update_.skipped()) held.set_digest(update_.content);
     held.set_receiving(receiving_ && world_.mistake() != Mistake::kNewcomerHolds);
     world_.agenda().Say("process %d joins with step %d of epoch %d%s%s", index, round_, epoch_,
@@ -92,10 +91,11 @@ class Worker : public Process {
     if (world_.mistake() == Mistake::kStepOnly && had_all) {
       has = round_ == base || (prepared_ && round_ + 1 == base);
     }
-    const auto have = static_cast<size_t>(holders.size());
-    world_.ledger().Expect(
-        !has || !(calls_ || round_ < base) || have == joined.world() || have < world_.least(),
-        "process %d makes calls, and who comes to epoch %d does not", index, joined.epoch());
+    finishes_ = false;
+    regroups_ = joined.regroup();
+    world_.ledger().Expect(!regroups_ || holders.size() == static_cast<int>(joined.world()),
+                           "process %d makes calls, and who comes to epoch %d does not", index,
+                           joined.epoch());
     world_.agenda().Say("process %d is node %d of epoch %d, which begins at step %d%s", index,
                         joined.node(), joined.epoch(), base, has ? ": it has that" : "");
     if (has && prepared_ && round_ + 1 == base) {
@@ -166,7 +166,7 @@ class Worker : public Process {
     world_.ledger().Expect(agreed.from_round() == round_ + 1,
                            "process %d: the plan is from step %d", index, agreed.from_round());
     agreed_ = true;
-    Train();
+    regroups_ ? Call() : Train();
   }
 
   // What the trainer calls between two steps. The next one begins in another epoch.
@@ -175,7 +175,9 @@ class Worker : public Process {
     world_.After(*this, world_.agenda().Between(0.01, 3), [this, epoch = epoch_] {
       busy_ = false;
       if (std::exchange(told_, false)) return Retry();
-      if (works_ && epoch == epoch_) Join();
+      if (!works_ || epoch != epoch_) return;
+      finishes_ = true;
+      Join();
     });
   }
 
@@ -305,11 +307,12 @@ class Worker : public Process {
   std::vector<Update> heard_;  // commits while receiving
   bool agreed_ = false;        // on the epoch's plan
   v1::Commit last_;
-  uint64_t ready_ = 0;  // gradients in this epoch
-  bool busy_ = false;   // in its backward
-  bool calls_ = false;  // before its next step, as it joins
-  bool told_ = false;   // meanwhile, that the epoch is over
-  CallId stray_ = 0;    // of the mistake kNoFencing
+  uint64_t ready_ = 0;     // gradients in this epoch
+  bool busy_ = false;      // in its backward
+  bool finishes_ = false;  // a step, as it joins: it makes no call before
+  bool regroups_ = false;  // its epoch, where a step is finished
+  bool told_ = false;      // meanwhile, that the epoch is over
+  CallId stray_ = 0;       // of the mistake kNoFencing
   uint64_t voted_at_ = 0;
 };
 
