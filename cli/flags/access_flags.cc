@@ -49,7 +49,17 @@ Left LeftOn(const std::string& store) {
 }
 
 Status NotOn(const std::string& store, const std::string& what) {
-  return NotFound("--store: no " + what + " runs on " + store + ", or it is another user's");
+  std::error_code error;
+  const auto type = std::filesystem::status(store, error).type();
+  if (type == std::filesystem::file_type::not_found) {
+    return NotFound("--store: " + store + " does not exist");
+  }
+  const bool is_store = std::filesystem::exists(store + "/FORMAT", error);
+  return NotFound("--store: no " + what + " runs on " + store + ", or it is another user's" +
+                  (is_store ? "; what it has is read without one: `ringwood checkpoint list "
+                              "--store " +
+                                  store + "`, `ringwood checkpoint export`"
+                            : ""));
 }
 
 StatusOr<std::string> AddressOf(const ServerAccess& access, const Left& left) {

@@ -15,7 +15,9 @@
 namespace ringwood {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kSecretOfStore(64, 'a');
 
@@ -93,8 +95,29 @@ TEST(ServerAccess, AClosedJobIsFoundByItsDeployment) {
     EXPECT_EQ(TokenOf(*found), JobSecret(kSecretOfStore, "mnist"));
   }
   for (const char* name : {"/jobs/other", "/jobs", "/elsewhere/mnist"}) {
+    const bool there = std::string(name) == "/jobs";
     EXPECT_THAT(Message(FindServer({}, On(directory.path() + name)).status()),
-                HasSubstr("no server runs on"));
+                HasSubstr(there ? "no server runs on" : "does not exist"));
+  }
+}
+
+TEST(ServerAccess, WhereNoServerRunsItIsSaidWhatCanBeRead) {
+  const TemporaryDirectory directory;
+  for (const char* command : {"status", "top", "jobs", "pull"}) {
+    const auto asked = [&](const std::string& store) {
+      std::vector<std::string> words = {command, "--store", store};
+      if (words[0] == "pull") words.insert(words.end(), {"--out", store + "/model"});
+      const Finished finished = RunProgram(words);
+      EXPECT_EQ(finished.code, 78) << finished.err;
+      return finished.err;
+    };
+    EXPECT_THAT(asked(directory.path() + "/none"), HasSubstr("/none does not exist"));
+    std::filesystem::remove(directory.path() + "/FORMAT");
+    EXPECT_THAT(asked(directory.path()), AllOf(HasSubstr("no server runs on " + directory.path()),
+                                               Not(HasSubstr("ringwood checkpoint list"))));
+    directory.Write("FORMAT", "ringwood-store 2\n");
+    EXPECT_THAT(asked(directory.path()),
+                HasSubstr("`ringwood checkpoint list --store " + directory.path() + "`"));
   }
 }
 
