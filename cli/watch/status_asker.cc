@@ -21,6 +21,23 @@ namespace {
 
 constexpr double kAgainSeconds = 0.1;  // a deployment opens a job in about so long
 
+// Whether gRPC says this, or somebody who is no coordinator: a connection failed or was silent, or
+// the call is not known there. All else a coordinator has answered.
+bool NobodyAnswered(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return !AsksAgain(status);
+    case grpc::StatusCode::CANCELLED:  // by a server that ends
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::UNIMPLEMENTED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 struct StatusAsker::Line {
@@ -78,14 +95,16 @@ grpc::Status StatusAsker::Asked(const Call& call) const {
 }
 
 Status StatusAsker::Explained(const grpc::Status& status) const {
+  const std::string& address = line_->server.address;
   if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
-    return Denied(line_->server.address + ": " + status.error_message() +
+    return Denied(address + ": " + status.error_message() +
                   ", or name its directory of checkpoints with --store");
   }
-  RW_RETURN_IF_ERROR(WhyRefused(line_->server.address, line_->server.access));
+  if (!NobodyAnswered(status)) return Annotate(FromGrpc(status), "the coordinator at " + address);
+  RW_RETURN_IF_ERROR(WhyRefused(address, line_->server.access));
   return Unavailable(absl::StrFormat(
       "no coordinator answers at %s: %s; it is printed by `ringwood server` when it starts",
-      line_->server.address, status.error_message()));
+      address, status.error_message()));
 }
 
 }  // namespace ringwood

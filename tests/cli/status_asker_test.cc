@@ -1,0 +1,62 @@
+// Whom the status is asked of, and what it says itself.
+#include "cli/watch/status_asker.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "ringwood/v1/control.grpc.pb.h"
+#include "tests/cli/program.h"
+
+namespace ringwood {
+namespace {
+
+// Answers with this epoch, or with this error.
+class Answering final : public v1::Coordinator::Service {
+ public:
+  explicit Answering(uint64_t epoch, const grpc::Status& error = grpc::Status::OK)
+      : epoch_(epoch), error_(error) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Answering() override { server_->Shutdown(); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  grpc::Status Status(grpc::ServerContext*, const v1::StatusRequest*,
+                      v1::StatusResponse* response) override {
+    response->set_epoch(epoch_);
+    return error_;
+  }
+
+  const uint64_t epoch_;
+  const grpc::Status error_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+StatusQuestion Of(const TemporaryDirectory& store) {
+  StatusQuestion question;
+  question.access.store = store.path();
+  question.timeout_seconds = 60;
+  return question;
+}
+
+TEST(StatusAsker, AnAnswerOfTheCoordinatorStandsForItself) {
+  const TemporaryDirectory store;
+  const std::string why = "no place for the job c: 1 jobs are open here";
+  const Answering full(1, {grpc::StatusCode::RESOURCE_EXHAUSTED, why});
+  store.Write("address", full.address() + "\n");
+  const auto asker = StatusAsker::Open({}, Of(store));
+  ASSERT_TRUE(asker.ok()) << asker.status();
+  const ringwood::Status refused = (*asker)->Ask().status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Message(refused), "the coordinator at " + full.address() + ": " + why);
+}
+
+}  // namespace
+}  // namespace ringwood
