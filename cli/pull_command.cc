@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/net/endpoint.h"
@@ -51,16 +53,32 @@ Status WriteFile(const std::string& file, const ExportPlan& plan, Pulled* pulled
   return part->Publish();
 }
 
+// Of a store: of whom it names as long as this lives.
+std::unique_ptr<ReaderClient> ClientOf(const CommandContext& context, const ServerAccess& access,
+                                       FoundServer server) {
+  const std::string address = server.address;
+  const Access own = server.access;
+  if (!access.server.empty()) return MakeGrpcReaderClient(address, own);
+  return MakeGrpcReaderClient(
+      address, own,
+      [&context, access, known = std::move(server)]() mutable -> std::optional<ServerPlace> {
+        std::optional<FoundServer> other = FindAnother(context.environment, access, known);
+        if (!other.has_value() || !CheckEndpoints(other->address).ok()) return std::nullopt;
+        known = *std::move(other);
+        return ServerPlace{known.address, known.access};
+      });
+}
+
 StatusOr<std::unique_ptr<Pulled>> OpenPull(const CommandContext& context, PullFlags* flags) {
   if (!flags->job.empty()) {
     const StatusOr<uint64_t> job = ParseJob(flags->job);
     if (!job.ok()) return Annotate(job.status(), "--job");
     flags->options.job = *job;
   }
-  RW_ASSIGN_OR_RETURN(const FoundServer server, FindServer(context.environment, flags->access));
+  RW_ASSIGN_OR_RETURN(FoundServer server, FindServer(context.environment, flags->access));
   RW_RETURN_IF_ERROR(CheckEndpoints(server.address));
   flags->options.server = server.address;
-  auto pulled = Pulled::Open(flags->options, MakeGrpcReaderClient(server.address, server.access));
+  auto pulled = Pulled::Open(flags->options, ClientOf(context, flags->access, std::move(server)));
   if (pulled.status().code() != StatusCode::kPermissionDenied) return pulled;
   return Denied(Message(pulled.status()) +
                 ", or name the server's directory of checkpoints with --store");

@@ -2,8 +2,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <optional>
+#include <utility>
 
+#include "base/clock.h"
 #include "proto/job_token.h"
 #include "proto/token.h"
 #include "proto/token_file.h"
@@ -83,6 +84,10 @@ StatusOr<std::string> TokenOf(const Environment& environment, const ServerAccess
   return NotOn(access.store, "server with a token");
 }
 
+std::string TokenNow(const Access& access) {
+  return access.token == nullptr ? "" : access.token->At(Now());
+}
+
 }  // namespace
 
 void AddTokenFileFlag(Command command, const std::string& what, std::string* token_file) {
@@ -131,10 +136,21 @@ StatusOr<FoundServer> FindServer(const Environment& environment, const ServerAcc
   const std::string token_file =
       UsesStoresToken(access) ? "" : TokenFileOf(environment, access.token_file);
   const bool kept = access.identity.empty() && !access.store.empty();
-  RW_ASSIGN_OR_RETURN(const auto credentials,
-                      OpenCredentials(kept ? KeptIdentity(left.folder) : access.identity));
+  found.identity = kept ? KeptIdentity(left.folder) : access.identity;
+  RW_ASSIGN_OR_RETURN(const auto credentials, OpenCredentials(found.identity));
   found.access = Access(token, credentials, token_file);
   return found;
+}
+
+std::optional<FoundServer> FindAnother(const Environment& environment, const ServerAccess& access,
+                                       const FoundServer& known) {
+  if (access.store.empty() || !access.server.empty()) return std::nullopt;
+  StatusOr<FoundServer> found = FindServer(environment, access);
+  if (!found.ok()) return std::nullopt;  // as while it is being started again
+  const bool same = found->address == known.address && found->identity == known.identity &&
+                    TokenNow(found->access) == TokenNow(known.access);
+  if (same) return std::nullopt;
+  return *std::move(found);
 }
 
 }  // namespace ringwood

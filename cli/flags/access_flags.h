@@ -2,6 +2,7 @@
 // where a server has left both for this user.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -33,10 +34,16 @@ void AddServerAccessFlags(Command command, const std::string& names, const std::
 struct FoundServer {
   std::string address;  // as it was given, or as the server left it
   Access access;
+  std::string identity;  // folder of the certificate in `access`; empty: none
 };
 
 // Invalid: neither a server nor a store is named. NotFound: no server runs on the store, or its
 // token is another user's.
 StatusOr<FoundServer> FindServer(const Environment& environment, const ServerAccess& access);
+
+// Where the store names another server, or lets in with something else, than `known`: that one, as
+// a coordinator that is started again is another. Nothing where the command line names the server.
+std::optional<FoundServer> FindAnother(const Environment& environment, const ServerAccess& access,
+                                       const FoundServer& known);
 
 }  // namespace ringwood

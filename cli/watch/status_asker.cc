@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -41,23 +42,30 @@ bool NobodyAnswered(const grpc::Status& status) {
 }  // namespace
 
 struct StatusAsker::Line {
+  static StatusOr<std::unique_ptr<Line>> To(FoundServer server) {
+    RW_RETURN_IF_ERROR(CheckEndpoints(server.address));
+    const auto channel = OpenChannel(server.address, OwnConnection().Arguments(), server.access);
+    return std::make_unique<Line>(Line{std::move(server), v1::Coordinator::NewStub(channel),
+                                       v1::Deployment::NewStub(channel)});
+  }
+
   FoundServer server;
   std::unique_ptr<v1::Coordinator::Stub> stub;
   std::unique_ptr<v1::Deployment::Stub> deployment;
 };
 
-StatusAsker::StatusAsker(double timeout_seconds, std::unique_ptr<Line> line)
-    : timeout_seconds_(timeout_seconds), line_(std::move(line)) {}
+StatusAsker::StatusAsker(Environment environment, StatusQuestion question,
+                         std::unique_ptr<Line> line)
+    : environment_(std::move(environment)),
+      question_(std::move(question)),
+      line_(std::move(line)) {}
 StatusAsker::~StatusAsker() = default;
 
 StatusOr<std::unique_ptr<StatusAsker>> StatusAsker::Open(const Environment& environment,
                                                          const StatusQuestion& question) {
   RW_ASSIGN_OR_RETURN(FoundServer server, FindServer(environment, question.access));
-  RW_RETURN_IF_ERROR(CheckEndpoints(server.address));
-  const auto channel = OpenChannel(server.address, OwnConnection().Arguments(), server.access);
-  auto line = std::make_unique<Line>(
-      Line{std::move(server), v1::Coordinator::NewStub(channel), v1::Deployment::NewStub(channel)});
-  return std::unique_ptr<StatusAsker>(new StatusAsker(question.timeout_seconds, std::move(line)));
+  RW_ASSIGN_OR_RETURN(auto line, Line::To(std::move(server)));
+  return std::unique_ptr<StatusAsker>(new StatusAsker(environment, question, std::move(line)));
 }
 
 StatusOr<v1::StatusResponse> StatusAsker::Ask() {
@@ -83,15 +91,26 @@ StatusOr<v1::JobsResponse> StatusAsker::AskJobs() {
 }
 
 template <typename Call>
-grpc::Status StatusAsker::Asked(const Call& call) const {
-  const TimePoint end = Now() + Seconds(timeout_seconds_);
+grpc::Status StatusAsker::Asked(const Call& call) {
+  const TimePoint end = Now() + Seconds(question_.timeout_seconds);
   for (;;) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(end - Now()));
     const grpc::Status status = call(&context);
-    if (!AsksAgain(status) || Now() >= end) return status;
-    absl::SleepFor(absl::Seconds(kAgainSeconds));
+    if (status.ok()) return status;
+    const bool followed = Follow();  // the next question is its, even where this one's time is over
+    if (Now() >= end || (!followed && !AsksAgain(status))) return status;
+    if (!followed) absl::SleepFor(absl::Seconds(kAgainSeconds));
   }
+}
+
+bool StatusAsker::Follow() {
+  std::optional<FoundServer> other = FindAnother(environment_, question_.access, line_->server);
+  if (!other.has_value()) return false;
+  auto line = Line::To(*std::move(other));
+  if (!line.ok()) return false;
+  line_ = *std::move(line);
+  return true;
 }
 
 Status StatusAsker::Explained(const grpc::Status& status) const {

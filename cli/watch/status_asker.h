@@ -1,4 +1,5 @@
-// The question for a job's status, as commands ask it, again and again over one connection.
+// The question for a job's status, as commands ask it, again and again over one connection; where
+// the store names the coordinator, over one to whom it names by then.
 #pragma once
 
 #include <memory>
@@ -36,11 +37,13 @@ class StatusAsker {
  private:
   struct Line;
   template <typename Call>
-  grpc::Status Asked(const Call& call) const;  // again while that may help, in the same time
+  grpc::Status Asked(const Call& call);  // again while that may help, in the same time
+  bool Follow();                         // to another coordinator; false: there is none
   Status Explained(const grpc::Status& status) const;
-  StatusAsker(double timeout_seconds, std::unique_ptr<Line> line);
-  const double timeout_seconds_;
-  const std::unique_ptr<Line> line_;
+  StatusAsker(Environment environment, StatusQuestion question, std::unique_ptr<Line> line);
+  const Environment environment_;
+  const StatusQuestion question_;
+  std::unique_ptr<Line> line_;
 };
 
 }  // namespace ringwood

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/digest.h"
+#include "base/log.h"
 #include "client/grpc/calls.h"
 #include "client/grpc/load_item.h"
 #include "proto/call.h"
@@ -17,7 +18,8 @@ namespace ringwood {
 namespace {
 
 constexpr double kReaderSilenceSeconds = 10;
-constexpr double kConnectSeconds = 5;  // for a server that is just being started
+constexpr double kConnectSeconds = 5;      // for a server that is just being started
+constexpr double kLostConnectSeconds = 1;  // until the next look for one that was lost
 // The server answers within the time that it is given, and says more than a deadline of ours.
 constexpr double kAnswerSeconds = 5;
 constexpr double kPartSeconds = 60;    // between two parts of a list
@@ -99,20 +101,16 @@ class Holding {
 
 class GrpcReaderClient : public ReaderClient {
  public:
-  GrpcReaderClient(const std::string& address, const Access& access)
-      : address_(address),
-        access_(access),
-        stores_(address, access,
-                {.silence = Seconds(kReaderSilenceSeconds), .reconnection = kEagerReconnection}),
-        coordinator_(v1::Coordinator::NewStub(stores_.main().channel)) {}
+  GrpcReaderClient(ServerPlace place, FindServerAgain again)
+      : again_(std::move(again)), line_(std::make_unique<Line>(std::move(place))) {}
 
   StatusOr<v1::PullResponse> Pull(const v1::PullRequest& request) override {
     v1::PullResponse response;
-    RW_RETURN_IF_ERROR(Explained(AskedAgain(request, [&](const v1::PullRequest& asked) {
+    RW_RETURN_IF_ERROR(Explained(AskedAgain(request, true, [&](const v1::PullRequest& asked) {
       AwaitConnection(asked.timeout_seconds());
       grpc::ClientContext context;
       context.set_deadline(DeadlineIn(Seconds(asked.timeout_seconds() + kAnswerSeconds)));
-      return coordinator_->Pull(&context, asked, &response);
+      return line_->coordinator->Pull(&context, asked, &response);
     })));
     return response;
   }
@@ -120,10 +118,14 @@ class GrpcReaderClient : public ReaderClient {
   StatusOr<v1::CheckpointManifest> Hold(const v1::HoldRequest& request) override {
     v1::CheckpointManifest manifest;
     v1::HeldPart part;
-    Status held = Explained(AskedAgain(request, [&](const v1::HoldRequest& asked) {
+    // A checkpoint of a server that is lost is asked for anew, with Pull.
+    const bool newest = request.epoch() == 0 && request.step() == 0;
+    Status held = Explained(AskedAgain(request, newest, [&](const v1::HoldRequest& asked) {
       AwaitConnection(asked.timeout_seconds());
-      holding_ = std::make_unique<Holding>(stores_.main().stub.get(), asked);
-      return holding_->Read(&part, asked.timeout_seconds() + kAnswerSeconds);
+      holding_ = std::make_unique<Holding>(line_->stores.main().stub.get(), asked);
+      const grpc::Status status = holding_->Read(&part, asked.timeout_seconds() + kAnswerSeconds);
+      if (!status.ok()) holding_.reset();
+      return status;
     }));
     if (held.ok()) held = TakePart(part, &manifest);
     while (held.ok() && !part.last()) {
@@ -138,62 +140,104 @@ class GrpcReaderClient : public ReaderClient {
   void Release() override { holding_.reset(); }
 
   Status Load(const v1::LoadRequest& request, uint64_t item_bytes, const Take& take) override {
-    return LoadItem(&stores_, &calls_, request, item_bytes, take,
-                    "load '" + request.item() + "' at the store " + address_);
+    return LoadItem(&line_->stores, &calls_, request, item_bytes, take,
+                    "load '" + request.item() + "' at the store " + address());
   }
 
  private:
-  // As often as a deployment that is opening or closing the job asks for it, within the request's
-  // time.
+  struct Line {
+    explicit Line(ServerPlace to)
+        : place(std::move(to)),
+          stores(place.address, place.access,
+                 {.silence = Seconds(kReaderSilenceSeconds), .reconnection = kEagerReconnection}),
+          coordinator(v1::Coordinator::NewStub(stores.main().channel)) {}
+    const ServerPlace place;
+    StoreLines stores;
+    const std::unique_ptr<v1::Coordinator::Stub> coordinator;
+  };
+  const std::string& address() const { return line_->place.address; }
+
+  // Within the request's time, as often as a deployment that is opening or closing the job asks for
+  // it; where it is `lasting`, also while a server that is lost may come back.
   template <typename Request, typename Call>
-  static grpc::Status AskedAgain(Request request, const Call& call) {
+  grpc::Status AskedAgain(Request request, bool lasting, const Call& call) {
     const TimePoint end = Now() + Seconds(request.timeout_seconds());
     for (;;) {
       const grpc::Status status = call(request);
+      const bool again = AsksAgain(status) || (lasting && MayComeBack(status));
       const double left = ToSeconds(end - Now()) - kAgainSeconds;
-      if (!AsksAgain(status) || left <= 0) return status;
+      if (!again || left <= 0) return status;
       absl::SleepFor(absl::Seconds(kAgainSeconds));
       request.set_timeout_seconds(left);
     }
   }
+
+  // Whether the server is lost, or was and is not yet what it was; goes to where it is by now.
+  bool MayComeBack(const grpc::Status& status) {
+    if (status.ok() || Follows()) return !status.ok();
+    // A server that ends cancels what it has not answered.
+    const bool away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                      status.error_code() == grpc::StatusCode::CANCELLED;
+    // It is there again before its ranks are.
+    if (!away) return lost_ && status.error_code() == grpc::StatusCode::NOT_FOUND;
+    if (lost_) return true;
+    if (again_ == nullptr && !connected_) return false;
+    if (!WhyRefused(address(), line_->place.access).ok()) return false;
+    lost_ = true;
+    Log(LogLevel::kWarning, "no server answers at " + address() + " (" + status.error_message() +
+                                "): one that comes back is waited for");
+    return true;
+  }
+
+  // False: the server is nowhere else.
+  bool Follows() {
+    std::optional<ServerPlace> place = again_ == nullptr ? std::nullopt : again_();
+    if (!place.has_value()) return false;
+    line_ = std::make_unique<Line>(*std::move(place));
+    lost_ = true;
+    return true;
+  }
+
   // Where none comes the call that follows says why.
   void AwaitConnection(double seconds) {
-    (void)stores_.main().channel->WaitForConnected(
+    if (lost_) seconds = std::min(seconds, kLostConnectSeconds);
+    connected_ |= line_->stores.main().channel->WaitForConnected(
         DeadlineIn(Seconds(std::min(seconds, kConnectSeconds))));
   }
   // gRPC's own sentences tell neither whom nor the remedy.
   Status Explained(const grpc::Status& status) const {
     switch (status.error_code()) {
       case grpc::StatusCode::UNIMPLEMENTED:
-        return Refused("the server " + address_ +
+        return Refused("the server " + address() +
                        " knows no pull: it is of an older version, start one of this version");
+      case grpc::StatusCode::CANCELLED:  // by a server that ends
       case grpc::StatusCode::UNAVAILABLE:
-        RW_RETURN_IF_ERROR(WhyRefused(address_, access_));
-        return Unavailable("the server " + address_ + ": " + status.error_message() +
+        RW_RETURN_IF_ERROR(WhyRefused(address(), line_->place.access));
+        return Unavailable("the server " + address() + ": " + status.error_message() +
                            " (its address is what `ringwood run` and `ringwood server` print, and "
                            "RINGWOOD_COORDINATOR in the job's ranks)");
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         if (status.error_message() != "Deadline Exceeded") return FromGrpc(status);
-        return TimedOut("the server " + address_ +
+        return TimedOut("the server " + address() +
                         " gives no answer: it may be stopped or cut off");
       default:
         return FromGrpc(status);
     }
   }
 
-  const std::string address_;
-  const Access access_;
-  StoreLines stores_;
-  const std::unique_ptr<v1::Coordinator::Stub> coordinator_;
+  const FindServerAgain again_;
+  std::unique_ptr<Line> line_;
+  bool connected_ = false;  // at least once
+  bool lost_ = false;       // at least once
   Calls calls_;
-  std::unique_ptr<Holding> holding_;
+  std::unique_ptr<Holding> holding_;  // over line_
 };
 
 }  // namespace
 
-std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address,
-                                                   const Access& access) {
-  return std::make_unique<GrpcReaderClient>(address, access);
+std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address, const Access& access,
+                                                   FindServerAgain again) {
+  return std::make_unique<GrpcReaderClient>(ServerPlace{address, access}, std::move(again));
 }
 
 }  // namespace ringwood

@@ -1,7 +1,9 @@
 // ReaderClient over gRPC, on a connection of its own.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/pull/reader_client.h"
@@ -9,9 +11,21 @@
 
 namespace ringwood {
 
+struct ServerPlace {
+  std::string address;
+  Access access;
+};
+
+// Where the server is now, if that is another place than was last known. Does not block for long.
+using FindServerAgain = std::function<std::optional<ServerPlace>()>;
+
 // Connects with the first call; every call carries the token. A server that is dead or cut off ends
 // calls within seconds.
-std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address,
-                                                   const Access& access);
+//
+// A server may be lost and come back, as a coordinator that is started again does: Pull, and Hold
+// of the newest checkpoint, then ask again until their time is over, those of a client that was
+// once connected or has `again`, by which it finds one that has come back in another place.
+std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address, const Access& access,
+                                                   FindServerAgain again = nullptr);
 
 }  // namespace ringwood

@@ -1,4 +1,5 @@
-// A reader of a job that its deployment is opening: it asks again, as it is told, within its time.
+// A reader of a job that its deployment is opening, or whose server is lost and comes back: it asks
+// again within its time.
 #include "client/grpc/reader_client.h"
 
 #include <gmock/gmock.h>
@@ -6,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "base/digest.h"
 #include "ringwood/v1/control.grpc.pb.h"
@@ -24,14 +28,16 @@ const grpc::Status kOpening(grpc::StatusCode::UNAVAILABLE, "the job mnist is ope
 // Is opening the job for so many calls.
 class Deployment {
  public:
-  explicit Deployment(int opening) : control_(opening), store_(opening) {
+  explicit Deployment(int opening, int port = 0) : control_(opening), store_(opening) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(),
+                             &port_);
     builder.RegisterService(&control_);
     builder.RegisterService(&store_);
     server_ = builder.BuildAndStart();
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
 
  private:
   struct Control final : v1::Coordinator::Service {
@@ -80,6 +86,62 @@ TEST(ReaderClient, AsksAgainWhileTheJobIsOpened) {
   const auto held = client->Hold(hold);
   ASSERT_TRUE(held.ok()) << held.status();
   EXPECT_EQ(held->step(), 30u);
+}
+
+v1::PullRequest PullWithin(double seconds) {
+  v1::PullRequest pull;
+  pull.set_timeout_seconds(seconds);
+  return pull;
+}
+
+v1::HoldRequest HoldWithin(double seconds) {
+  v1::HoldRequest hold;
+  hold.set_timeout_seconds(seconds);
+  return hold;
+}
+
+TEST(ReaderClient, FollowsAServerThatComesBackElsewhere) {
+  const Deployment second(0);
+  for (const bool pulls : {true, false}) {
+    int looked = 0;  // the third look finds it
+    const auto client =
+        MakeGrpcReaderClient("127.0.0.1:1", Access(), [&]() -> std::optional<ServerPlace> {
+          if (++looked != 3) return std::nullopt;
+          return ServerPlace{second.address(), Access()};
+        });
+    if (pulls) {
+      const auto due = client->Pull(PullWithin(60));
+      ASSERT_TRUE(due.ok()) << due.status();
+    }
+    const auto held = client->Hold(HoldWithin(60));
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_EQ(held->step(), 30u);
+    EXPECT_GE(looked, 3);
+  }
+}
+
+TEST(ReaderClient, WaitsForAServerThatItHasBeenConnectedTo) {
+  auto first = std::make_unique<Deployment>(0);
+  const int port = first->port();
+  const auto client = MakeGrpcReaderClient(first->address(), Access());
+  ASSERT_TRUE(client->Pull(PullWithin(60)).ok());
+  first.reset();
+  std::unique_ptr<Deployment> second;
+  std::thread again([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    second = std::make_unique<Deployment>(0, port);
+  });
+  const auto due = client->Pull(PullWithin(60));
+  again.join();
+  EXPECT_TRUE(due.ok()) << due.status();
+}
+
+TEST(ReaderClient, ACheckpointOfALostServerIsNotWaitedFor) {
+  const auto client =
+      MakeGrpcReaderClient("127.0.0.1:1", Access(), [] { return std::optional<ServerPlace>(); });
+  v1::HoldRequest hold = HoldWithin(3000);
+  hold.set_step(30);
+  EXPECT_EQ(client->Hold(hold).status().code(), StatusCode::kUnavailable);
 }
 
 TEST(ReaderClient, GivesUpWhenItsTimeIsOver) {

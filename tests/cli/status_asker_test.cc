@@ -1,6 +1,7 @@
-// Whom the status is asked of, and what it says itself.
+// Whom the status is asked of: a coordinator that the store names by then; and what it says itself.
 #include "cli/watch/status_asker.h"
 
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,9 @@
 
 namespace ringwood {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Answers with this epoch, or with this error.
 class Answering final : public v1::Coordinator::Service {
@@ -44,6 +48,34 @@ StatusQuestion Of(const TemporaryDirectory& store) {
   question.access.store = store.path();
   question.timeout_seconds = 60;
   return question;
+}
+
+TEST(StatusAsker, FollowsTheStoreToACoordinatorThatIsStartedAgain) {
+  const TemporaryDirectory store;
+  auto first = std::make_unique<Answering>(1);
+  store.Write("address", first->address() + "\n");
+  const auto asker = StatusAsker::Open({}, Of(store));
+  ASSERT_TRUE(asker.ok()) << asker.status();
+  EXPECT_EQ((*asker)->Ask()->epoch(), 1u);
+  first.reset();
+  EXPECT_THAT(Message((*asker)->Ask().status()), HasSubstr("no coordinator answers at"));
+  const Answering second(2);
+  store.Write("address", second.address() + "\n");
+  const auto status = (*asker)->Ask();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->epoch(), 2u);
+}
+
+TEST(StatusAsker, StaysWithACoordinatorThatTheCommandLineNames) {
+  const TemporaryDirectory store;
+  const Answering other(2);
+  store.Write("address", other.address() + "\n");
+  StatusQuestion question = Of(store);
+  question.access.server = "127.0.0.1:1";
+  const auto asker = StatusAsker::Open({}, question);
+  ASSERT_TRUE(asker.ok()) << asker.status();
+  EXPECT_THAT(Message((*asker)->Ask().status()),
+              HasSubstr("no coordinator answers at 127.0.0.1:1"));
 }
 
 TEST(StatusAsker, AnAnswerOfTheCoordinatorStandsForItself) {

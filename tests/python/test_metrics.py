@@ -250,6 +250,33 @@ def test_top_draws_frames_that_fit_and_ends_with_q(tmp_path):
         assert all(len(line) <= 30 for line in small) and small[0].startswith("ringwood: running"), small
 
 
+def test_top_follows_a_job_that_is_started_again(tmp_path):
+    store = tmp_path / "store"
+    flags = ("--store", store, "--max-restarts", 3, "--resume=auto")
+    with Job(tmp_path, JOB, tmp_path, 100000, ranks=2, flags=flags) as job:
+        job.wait(lambda: len(ranks_of(job.status())) == 2)
+        top = Terminal([PROGRAM, "top", "--store", store, "--every", "0.1"], 30, 110)
+        try:
+            top.wait(lambda seen: len(frames(seen)) >= 2)
+            os.kill(next(process for process in map(int, filter(str.isdigit, os.listdir("/proc")))
+                         if runs_in(process, tmp_path)), signal.SIGKILL)
+            job.wait(lambda: job.log.read_text().count("ringwood: coordinator ") == 2)
+            before = len(frames(top.seen))
+            top.wait(lambda seen: any(frame.startswith("\x1b[1mringwood: running") and "no coordinator" not in frame
+                                      for frame in frames(seen)[before + 2:]))
+        finally:
+            top.type("q")
+            assert top.end() == 0
+
+
+def runs_in(process, folder):
+    """Whether it is a rank of JOB in this folder."""
+    with contextlib.suppress(OSError):
+        words = pathlib.Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        return words[1:3] == [str(JOB).encode(), str(folder).encode()]
+    return False
+
+
 def test_top_gives_the_terminal_back_while_it_is_stopped(tmp_path):
     with top_of_a_job(tmp_path) as top:
         assert not termios.tcgetattr(top.descriptor)[3] & termios.ICANON

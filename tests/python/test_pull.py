@@ -24,15 +24,21 @@ class Job:
             (folder / "token").touch(0o600)
             (folder / "token").write_text(token)
             flags = ["--token-file", folder / "token"]
-        self.processes = [self._start([PROGRAM, "server", "--listen", "127.0.0.1:0", "--store", self.store,
-                                       "--insecure", *flags])]
-        self.address = self.wait_for(lambda: next(
-            (line.split()[-1] for line in self.said() if "listening on" in line), None))
+        self.flags, self.processes = flags, []
+        self.serve()
         for rank in (0, 1) if when else ():
             self.processes.append(self._start([sys.executable, JOBS / "pulled.py", self.history, when, size],
                                               RANK=str(rank), WORLD_SIZE="2", **self.environment()))
         if when:
             self.wait_for(self.digests)
+
+    def serve(self):
+        """Another server where the one before has ended."""
+        before = sum("listening on" in line for line in self.said()) if self.log.exists() else 0
+        self.processes.insert(0, self._start([PROGRAM, "server", "--listen", "127.0.0.1:0", "--store", self.store,
+                                              "--insecure", *self.flags]))
+        self.address = self.wait_for(lambda: [
+            line.split()[-1] for line in self.said() if "listening on" in line][before:])[0]
 
     def environment(self):
         return {"RINGWOOD_COORDINATOR": self.address, **({"RINGWOOD_TOKEN": self.token} if self.token else {})}
@@ -218,6 +224,27 @@ def test_a_trainer_with_an_interval_of_its_own_gives_the_next_one(job):
     step, weights = job("20").read(TENSORS)
     assert step % 20 == 0
     assert weights == {"large": ["torch.float32", [1000]], "scale": ["torch.float32", [2, 3]]}
+
+
+def test_a_pull_by_the_store_goes_to_the_server_that_is_started_again(job):
+    training = job("20")
+    training.wait_for(lambda: complete(training))
+    training.stop_ranks()
+    dead = training.processes.pop()
+    dead.kill()
+    dead.wait()
+    file = training.store.parent / "out"
+    pull = training._start([PROGRAM, "pull", "--store", training.store, "--newest-stored", "--timeout", SECONDS,
+                            "--out", file])
+    try:
+        training.wait_for(lambda: pull.poll() is not None or any("is waited for" in line for line in training.said()))
+        assert pull.poll() is None, "\n".join(training.said()[-30:])
+        training.serve()
+        assert pull.wait(SECONDS) == 0, "\n".join(training.said()[-30:])
+    finally:
+        pull.kill()
+        pull.wait()
+    assert file.exists()
 
 
 def test_who_cannot_be_asked_is_named(job):
