@@ -56,16 +56,14 @@ Status WriteFile(const std::string& file, const ExportPlan& plan, Pulled* pulled
 // Of a store: of whom it names as long as this lives.
 std::unique_ptr<ReaderClient> ClientOf(const CommandContext& context, const ServerAccess& access,
                                        FoundServer server) {
-  const std::string address = server.address;
-  const Access own = server.access;
-  if (!access.server.empty()) return MakeGrpcReaderClient(address, own);
+  const ServerPlace place{server.address, server.access, server.start};
+  if (!access.server.empty()) return MakeGrpcReaderClient(place);
   return MakeGrpcReaderClient(
-      address, own,
-      [&context, access, known = std::move(server)]() mutable -> std::optional<ServerPlace> {
+      place, [&context, access, known = std::move(server)]() mutable -> std::optional<ServerPlace> {
         std::optional<FoundServer> other = FindAnother(context.environment, access, known);
         if (!other.has_value() || !CheckEndpoints(other->address).ok()) return std::nullopt;
         known = *std::move(other);
-        return ServerPlace{known.address, known.access};
+        return ServerPlace{known.address, known.access, known.start};
       });
 }
 

@@ -18,7 +18,7 @@ inline constexpr char kTokenKey[] = "ringwood-token-bin";
 inline std::string TokenFile(const std::string& store) { return store + "/token"; }
 // And beside it the folder of its certificate, where it has one,
 inline std::string IdentityFile(const std::string& store) { return store + "/identity"; }
-// and the HOST:PORT at which it listens.
+// and the HOST:PORT at which it listens, with the number of its start below (server_start.h).
 inline std::string AddressFile(const std::string& store) { return store + "/address"; }
 
 // A channel to a server of the job at one of these addresses (addresses.h). Its calls all carry the

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/files/descriptors.h"
 #include "base/log.h"
@@ -71,6 +72,7 @@ Status Server::Parts::OpenPort() {
   RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
   GrpcServerOptions serving;
   serving.token = options.token;
+  serving.start = options.start;
   serving.credentials = options.credentials;
   serving.deployment = options.jobs > 0;
   serving.failure_timeout_seconds = options.failure_timeout_seconds;
@@ -178,6 +180,7 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   RW_RETURN_IF_ERROR(ReserveDescriptors());
   auto parts = std::make_unique<Parts>();
   parts->options = options;
+  parts->options.start = absl::StrFormat("%016x", Unpredictable());
   if (options.coordinator.empty()) {
     RW_RETURN_IF_ERROR(parts->OpenPort());
     if (!options.http.empty()) {

@@ -30,6 +30,7 @@ struct ServerOptions {
   // Directory; empty: nothing is kept. With `coordinator` parts of that one's checkpoints are kept.
   std::string store;
   std::string store_address;   // set by Start: where this process serves such a store
+  std::string start;           // set by Start: names this start (proto/server_start.h)
   bool of_deployment = false;  // set by the deployment whose job this is
   std::string update_log;      // with a store: "on" or "fsync" keep one; empty: none is kept
   Retention retention;         // of checkpoints

@@ -15,7 +15,8 @@ Status LeaveWhereabouts(const ServerOptions& options, const std::string& address
     RW_RETURN_IF_ERROR(
         KeepToken(IdentityFile(options.store), options.credentials->identity().folder));
   }
-  return KeepToken(AddressFile(options.store), address);
+  return KeepToken(AddressFile(options.store),
+                   address + (options.start.empty() ? "" : "\n" + options.start));
 }
 
 void TakeBackWhereabouts(const std::string& folder) {

@@ -11,7 +11,8 @@
 namespace ringwood {
 
 // In `options.store`: the token and the folder of the certificate, where there are such, and then
-// `address` (HOST:PORT), so that whoever finds it has what to bring.
+// `address` (HOST:PORT) with the number of the server's start below it, so that whoever finds it
+// has what to bring.
 Status LeaveWhereabouts(const ServerOptions& options, const std::string& address);
 
 // Removes what was left there.

@@ -22,7 +22,11 @@ std::string LeftIn(const std::string& name) {
 
 // What the server of a store left there.
 struct Left {
-  std::string address, token;
+  Left() = default;
+  explicit Left(const std::string& in) : token(LeftIn(TokenFile(in))), folder(in) {
+    std::ifstream(AddressFile(in)) >> address >> start;
+  }
+  std::string address, start, token;
   std::string folder;  // in which its identity is named
 };
 
@@ -38,14 +42,14 @@ std::optional<Left> LeftByDeployment(const std::string& store) {
     return std::nullopt;
   }
   const std::string deployment = folder.parent_path().parent_path();
-  Left left{LeftIn(AddressFile(deployment)), LeftIn(TokenFile(deployment)), deployment};
+  Left left(deployment);
   if (left.address.empty()) return std::nullopt;
   if (!left.token.empty()) left.token = JobSecret(left.token, job);
   return left;
 }
 
 Left LeftOn(const std::string& store) {
-  const Left left{LeftIn(AddressFile(store)), LeftIn(TokenFile(store)), store};
+  const Left left(store);
   return left.address.empty() ? LeftByDeployment(store).value_or(left) : left;
 }
 
@@ -131,6 +135,7 @@ void AddServerAccessFlags(Command command, const std::string& names, const std::
 StatusOr<FoundServer> FindServer(const Environment& environment, const ServerAccess& access) {
   const Left left = access.store.empty() ? Left() : LeftOn(access.store);
   FoundServer found;
+  if (access.server.empty()) found.start = left.start;
   RW_ASSIGN_OR_RETURN(found.address, AddressOf(access, left));
   RW_ASSIGN_OR_RETURN(const std::string token, TokenOf(environment, access, left));
   const std::string token_file =
@@ -147,7 +152,8 @@ std::optional<FoundServer> FindAnother(const Environment& environment, const Ser
   if (access.store.empty() || !access.server.empty()) return std::nullopt;
   StatusOr<FoundServer> found = FindServer(environment, access);
   if (!found.ok()) return std::nullopt;  // as while it is being started again
-  const bool same = found->address == known.address && found->identity == known.identity &&
+  const bool same = found->address == known.address && found->start == known.start &&
+                    found->identity == known.identity &&
                     TokenNow(found->access) == TokenNow(known.access);
   if (same) return std::nullopt;
   return *std::move(found);

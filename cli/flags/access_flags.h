@@ -35,6 +35,9 @@ struct FoundServer {
   std::string address;  // as it was given, or as the server left it
   Access access;
   std::string identity;  // folder of the certificate in `access`; empty: none
+  // Of whom the address in the store is (proto/server_start.h); empty: not known, nor is it where
+  // the command line names the server.
+  std::string start;
 };
 
 // Invalid: neither a server nor a store is named. NotFound: no server runs on the store, or its

@@ -13,6 +13,7 @@
 #include "proto/access.h"
 #include "proto/call.h"
 #include "proto/own_connection.h"
+#include "proto/server_start.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 #include "ringwood/v1/deployment.grpc.pb.h"
@@ -21,6 +22,7 @@ namespace ringwood {
 namespace {
 
 constexpr double kAgainSeconds = 0.1;  // a deployment opens a job in about so long
+constexpr auto kAnotherServer = grpc::StatusCode::ABORTED;  // with which none answers this question
 
 // Whether gRPC says this, or somebody who is no coordinator: a connection failed or was silent, or
 // the call is not known there. All else a coordinator has answered.
@@ -96,7 +98,11 @@ grpc::Status StatusAsker::Asked(const Call& call) {
   for (;;) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(end - Now()));
-    const grpc::Status status = call(&context);
+    grpc::Status status = call(&context);
+    const std::string start = ServerStartIn(context.GetServerTrailingMetadata());
+    if (IsAnotherStart(line_->server.start, start)) {
+      status = {kAnotherServer, AnotherServerAt(line_->server.address)};
+    }
     if (status.ok()) return status;
     const bool followed = Follow();  // the next question is its, even where this one's time is over
     if (Now() >= end || (!followed && !AsksAgain(status))) return status;
@@ -119,6 +125,7 @@ Status StatusAsker::Explained(const grpc::Status& status) const {
     return Denied(address + ": " + status.error_message() +
                   ", or name its directory of checkpoints with --store");
   }
+  if (status.error_code() == kAnotherServer) return Refused(status.error_message());
   if (!NobodyAnswered(status)) return Annotate(FromGrpc(status), "the coordinator at " + address);
   RW_RETURN_IF_ERROR(WhyRefused(address, line_->server.access));
   return Unavailable(absl::StrFormat(

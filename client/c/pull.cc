@@ -112,7 +112,7 @@ int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled
         made->pulled,
         ringwood::Pulled::Open(
             wanted, ringwood::MakeGrpcReaderClient(
-                        wanted.server, ringwood::Access(token, credentials, token_file))));
+                        {wanted.server, ringwood::Access(token, credentials, token_file), ""})));
     RW_ASSIGN_OR_RETURN(made->chosen, ringwood::ChooseItems(made->pulled->manifest(), choice));
     *pulled = made.release();
     return OkStatus();

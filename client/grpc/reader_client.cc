@@ -12,6 +12,7 @@
 #include "client/grpc/calls.h"
 #include "client/grpc/load_item.h"
 #include "proto/call.h"
+#include "proto/server_start.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
 namespace ringwood {
@@ -19,7 +20,7 @@ namespace {
 
 constexpr double kReaderSilenceSeconds = 10;
 constexpr double kConnectSeconds = 5;      // for a server that is just being started
-constexpr double kLostConnectSeconds = 1;  // until the next look for one that was lost
+constexpr double kLostConnectSeconds = 1;  // until the next look for one that may be elsewhere
 // The server answers within the time that it is given, and says more than a deadline of ours.
 constexpr double kAnswerSeconds = 5;
 constexpr double kPartSeconds = 60;    // between two parts of a list
@@ -49,6 +50,9 @@ class Holding {
     for (void* tag; queue_.Next(&tag, &well_);) {
     }
   }
+
+  // Once a part was read.
+  std::string start() const { return ServerStartIn(context_.GetServerInitialMetadata()); }
 
   // The next part; an error is the end.
   grpc::Status Read(v1::HeldPart* part, double seconds) {
@@ -110,7 +114,8 @@ class GrpcReaderClient : public ReaderClient {
       AwaitConnection(asked.timeout_seconds());
       grpc::ClientContext context;
       context.set_deadline(DeadlineIn(Seconds(asked.timeout_seconds() + kAnswerSeconds)));
-      return line_->coordinator->Pull(&context, asked, &response);
+      const grpc::Status status = line_->coordinator->Pull(&context, asked, &response);
+      return OfTheServer(status, ServerStartIn(context.GetServerTrailingMetadata()));
     })));
     return response;
   }
@@ -123,7 +128,8 @@ class GrpcReaderClient : public ReaderClient {
     Status held = Explained(AskedAgain(request, newest, [&](const v1::HoldRequest& asked) {
       AwaitConnection(asked.timeout_seconds());
       holding_ = std::make_unique<Holding>(line_->stores.main().stub.get(), asked);
-      const grpc::Status status = holding_->Read(&part, asked.timeout_seconds() + kAnswerSeconds);
+      grpc::Status status = holding_->Read(&part, asked.timeout_seconds() + kAnswerSeconds);
+      if (status.ok()) status = OfTheServer(status, holding_->start());
       if (!status.ok()) holding_.reset();
       return status;
     }));
@@ -156,6 +162,12 @@ class GrpcReaderClient : public ReaderClient {
     const std::unique_ptr<v1::Coordinator::Stub> coordinator;
   };
   const std::string& address() const { return line_->place.address; }
+
+  // What was answered, if that was the server.
+  grpc::Status OfTheServer(const grpc::Status& answer, const std::string& start) const {
+    if (!IsAnotherStart(line_->place.start, start)) return answer;
+    return {grpc::StatusCode::FAILED_PRECONDITION, AnotherServerAt(address())};
+  }
 
   // Within the request's time, as often as a deployment that is opening or closing the job asks for
   // it; where it is `lasting`, also while a server that is lost may come back.
@@ -200,7 +212,7 @@ class GrpcReaderClient : public ReaderClient {
 
   // Where none comes the call that follows says why.
   void AwaitConnection(double seconds) {
-    if (lost_) seconds = std::min(seconds, kLostConnectSeconds);
+    if (lost_ || again_ != nullptr) seconds = std::min(seconds, kLostConnectSeconds);
     connected_ |= line_->stores.main().channel->WaitForConnected(
         DeadlineIn(Seconds(std::min(seconds, kConnectSeconds))));
   }
@@ -235,9 +247,9 @@ class GrpcReaderClient : public ReaderClient {
 
 }  // namespace
 
-std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address, const Access& access,
+std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const ServerPlace& place,
                                                    FindServerAgain again) {
-  return std::make_unique<GrpcReaderClient>(ServerPlace{address, access}, std::move(again));
+  return std::make_unique<GrpcReaderClient>(place, std::move(again));
 }
 
 }  // namespace ringwood

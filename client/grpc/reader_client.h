@@ -14,6 +14,7 @@ namespace ringwood {
 struct ServerPlace {
   std::string address;
   Access access;
+  std::string start;  // that has to answer there (proto/server_start.h); empty: any
 };
 
 // Where the server is now, if that is another place than was last known. Does not block for long.
@@ -25,7 +26,8 @@ using FindServerAgain = std::function<std::optional<ServerPlace>()>;
 // A server may be lost and come back, as a coordinator that is started again does: Pull, and Hold
 // of the newest checkpoint, then ask again until their time is over, those of a client that was
 // once connected or has `again`, by which it finds one that has come back in another place.
-std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address, const Access& access,
+// Refused: another server answers in its place.
+std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const ServerPlace& place,
                                                    FindServerAgain again = nullptr);
 
 }  // namespace ringwood

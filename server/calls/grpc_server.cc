@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "proto/call.h"
+#include "proto/server_start.h"
 #include "server/calls/call_guard.h"
 
 namespace ringwood {
@@ -22,6 +24,44 @@ constexpr int kIdleMilliseconds =
     60'000;  // without a call; a client connects again when it has one
 constexpr size_t kMaxQuotaBytes = 1u << 30;  // of gRPC's buffers; beyond it senders wait
 constexpr int kMaxReserve = 1024;            // descriptors for everything but connections
+
+// Names the server's start in an answer.
+class StartTeller : public grpc::experimental::Interceptor {
+ public:
+  explicit StartTeller(const std::string& start) : start_(start) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    using Point = grpc::experimental::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace(kServerStartKey, start_);
+    }
+    if (methods->QueryInterceptionHookPoint(Point::PRE_SEND_STATUS)) {
+      methods->GetSendTrailingMetadata()->emplace(kServerStartKey, start_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string start_;
+};
+
+// Of the calls of those who find a server by its store; others pay nothing.
+class StartTellers : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit StartTellers(std::string start) : start_(std::move(start)) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* call) override {
+    const std::string_view method = call->method();
+    for (const std::string_view told :
+         {"/ringwood.v1.Coordinator/Status", "/ringwood.v1.Coordinator/Pull",
+          "/ringwood.v1.Store/Hold", "/ringwood.v1.Deployment/Jobs"}) {
+      if (method == told) return new StartTeller(start_);  // gRPC's, until the call's end
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::string start_;
+};
 
 }  // namespace
 
@@ -72,6 +112,9 @@ Status GrpcServer::Serve(const std::vector<grpc::Service*>& services,
   for (grpc::Service* service : services) builder.RegisterService(service);
   if (contexts != nullptr) builder.SetContextAllocator(std::move(contexts));
   Limit(&builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> tellers;
+  tellers.push_back(std::make_unique<StartTellers>(options_.start));
+  builder.experimental().SetInterceptorCreators(std::move(tellers));
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return Internal("gRPC cannot serve");
   door_->Begin([this](int connection) {

@@ -19,6 +19,7 @@ struct GrpcServerOptions {
   std::string token;                               // as for GuardedCredentials
   std::shared_ptr<const Credentials> credentials;  // null: plaintext
   bool deployment = false;                         // the token is a deployment's
+  std::string start;  // named in answers to readers and observers (proto/server_start.h)
   double failure_timeout_seconds = 5;  // a connection that is silent for so long is dead
 };
 

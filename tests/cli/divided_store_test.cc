@@ -199,7 +199,7 @@ TEST_F(DividedStore, EveryItemComesBackWholeToRanksAndReaders) {
   PullOptions options;
   options.server = Address();
   options.newest_stored = true;
-  auto pulled = Pulled::Open(options, MakeGrpcReaderClient(Address(), ""));
+  auto pulled = Pulled::Open(options, MakeGrpcReaderClient({Address(), "", ""}));
   ASSERT_TRUE(pulled.ok()) << pulled.status();
   const auto state = StateOf(7, -1);
   int checked = 0;

@@ -75,7 +75,7 @@ class Deployment {
 
 TEST(ReaderClient, AsksAgainWhileTheJobIsOpened) {
   const Deployment deployment(2);
-  const auto client = MakeGrpcReaderClient(deployment.address(), Access());
+  const auto client = MakeGrpcReaderClient({deployment.address(), Access(), ""});
   v1::PullRequest pull;
   pull.set_timeout_seconds(60);
   const auto due = client->Pull(pull);
@@ -105,9 +105,9 @@ TEST(ReaderClient, FollowsAServerThatComesBackElsewhere) {
   for (const bool pulls : {true, false}) {
     int looked = 0;  // the third look finds it
     const auto client =
-        MakeGrpcReaderClient("127.0.0.1:1", Access(), [&]() -> std::optional<ServerPlace> {
+        MakeGrpcReaderClient({"127.0.0.1:1", Access(), ""}, [&]() -> std::optional<ServerPlace> {
           if (++looked != 3) return std::nullopt;
-          return ServerPlace{second.address(), Access()};
+          return ServerPlace{second.address(), Access(), ""};
         });
     if (pulls) {
       const auto due = client->Pull(PullWithin(60));
@@ -123,7 +123,7 @@ TEST(ReaderClient, FollowsAServerThatComesBackElsewhere) {
 TEST(ReaderClient, WaitsForAServerThatItHasBeenConnectedTo) {
   auto first = std::make_unique<Deployment>(0);
   const int port = first->port();
-  const auto client = MakeGrpcReaderClient(first->address(), Access());
+  const auto client = MakeGrpcReaderClient({first->address(), Access(), ""});
   ASSERT_TRUE(client->Pull(PullWithin(60)).ok());
   first.reset();
   std::unique_ptr<Deployment> second;
@@ -137,8 +137,8 @@ TEST(ReaderClient, WaitsForAServerThatItHasBeenConnectedTo) {
 }
 
 TEST(ReaderClient, ACheckpointOfALostServerIsNotWaitedFor) {
-  const auto client =
-      MakeGrpcReaderClient("127.0.0.1:1", Access(), [] { return std::optional<ServerPlace>(); });
+  const auto client = MakeGrpcReaderClient({"127.0.0.1:1", Access(), ""},
+                                           [] { return std::optional<ServerPlace>(); });
   v1::HoldRequest hold = HoldWithin(3000);
   hold.set_step(30);
   EXPECT_EQ(client->Hold(hold).status().code(), StatusCode::kUnavailable);
@@ -146,7 +146,7 @@ TEST(ReaderClient, ACheckpointOfALostServerIsNotWaitedFor) {
 
 TEST(ReaderClient, GivesUpWhenItsTimeIsOver) {
   const Deployment deployment(1 << 30);
-  const auto client = MakeGrpcReaderClient(deployment.address(), Access());
+  const auto client = MakeGrpcReaderClient({deployment.address(), Access(), ""});
   v1::PullRequest pull;
   pull.set_timeout_seconds(0.3);
   EXPECT_THAT(Message(client->Pull(pull).status()), HasSubstr("ask again"));

@@ -7,7 +7,9 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "proto/server_start.h"
 #include "ringwood/v1/control.grpc.pb.h"
 #include "tests/cli/program.h"
 
@@ -15,13 +17,13 @@ namespace ringwood {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
-// Answers with this epoch, or with this error.
+// Answers with this epoch, or with this error, and names its start.
 class Answering final : public v1::Coordinator::Service {
  public:
-  explicit Answering(uint64_t epoch, const grpc::Status& error = grpc::Status::OK)
-      : epoch_(epoch), error_(error) {
+  explicit Answering(uint64_t epoch, const grpc::Status& error = grpc::Status::OK,
+                     std::string start = "")
+      : epoch_(epoch), error_(error), start_(std::move(start)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -31,14 +33,16 @@ class Answering final : public v1::Coordinator::Service {
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
  private:
-  grpc::Status Status(grpc::ServerContext*, const v1::StatusRequest*,
+  grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest*,
                       v1::StatusResponse* response) override {
+    if (!start_.empty()) context->AddTrailingMetadata(kServerStartKey, start_);
     response->set_epoch(epoch_);
     return error_;
   }
 
   const uint64_t epoch_;
   const grpc::Status error_;
+  const std::string start_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -76,6 +80,21 @@ TEST(StatusAsker, StaysWithACoordinatorThatTheCommandLineNames) {
   ASSERT_TRUE(asker.ok()) << asker.status();
   EXPECT_THAT(Message((*asker)->Ask().status()),
               HasSubstr("no coordinator answers at 127.0.0.1:1"));
+}
+
+TEST(StatusAsker, AnotherServerAtTheAddressIsRefused) {
+  const TemporaryDirectory store;
+  const Answering other(2, grpc::Status::OK, "another");
+  store.Write("address", other.address() + "\nmine\n");
+  const auto asker = StatusAsker::Open({}, Of(store));
+  ASSERT_TRUE(asker.ok()) << asker.status();
+  EXPECT_THAT(Message((*asker)->Ask().status()),
+              HasSubstr("the server at " + other.address() + " does not serve this store"));
+  // It is the store's own by now.
+  store.Write("address", other.address() + "\nanother\n");
+  const auto status = (*asker)->Ask();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->epoch(), 2u);
 }
 
 TEST(StatusAsker, AnAnswerOfTheCoordinatorStandsForItself) {

@@ -247,6 +247,28 @@ def test_a_pull_by_the_store_goes_to_the_server_that_is_started_again(job):
     assert file.exists()
 
 
+def test_another_server_on_the_port_of_a_dead_one_is_not_taken_for_it(job, tmp_path):
+    """What a server on the store x left when it was killed, and then another job got its port."""
+    training = job("20")
+    training.wait_for(lambda: complete(training))
+    store, file = tmp_path / "x", tmp_path / "out"
+    dead = training._start([PROGRAM, "server", "--listen", "127.0.0.1:0", "--store", store, "--insecure"])
+    try:
+        training.wait_for(lambda: dead.poll() is not None or (store / "address").exists())
+    finally:
+        dead.kill()
+        dead.wait()
+    start = (store / "address").read_text().split()[1]
+    (store / "address").write_text(f"{training.address}\n{start}\n")
+    for flags in (), ("--newest-stored",):
+        output = training.pull("--store", store, "--out", file, *flags, code=78)
+        assert f"the server at {training.address} does not serve this store" in output, output
+    for command in "status", "top":
+        ended = run([PROGRAM, command, "--store", store, *(["--once"] if command == "top" else [])], SECONDS)
+        assert ended.code == 78 and "does not serve this store" in ended.output, ended.output
+    assert not file.exists()
+
+
 def test_who_cannot_be_asked_is_named(job):
     output = run([PROGRAM, "pull", "--server", "127.0.0.1:1", "--out", "x", "--timeout", "1"]).output
     assert "the server 127.0.0.1:1" in output and "ringwood server" in output, output
