@@ -82,13 +82,13 @@ bool IsPrivateOrAnothers(const SmallFile& file) {
 }
 
 Status WriteWhole(const std::string& path, const std::string& content, int mode) {
-  RW_RETURN_IF_ERROR(CheckReplaceable(path));
-  const std::string fresh = path + ".new";
+  RW_ASSIGN_OR_RETURN(const std::string place, ReplaceableFile(path));
+  const std::string fresh = place + ".new";
   unlink(fresh.c_str());
   const OpenFile file(
       open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   const bool written =
-      file.get() >= 0 && WriteAll(file.get(), content) && rename(fresh.c_str(), path.c_str()) == 0;
+      file.get() >= 0 && WriteAll(file.get(), content) && rename(fresh.c_str(), place.c_str()) == 0;
   if (written) return OkStatus();
   const int error = errno;
   unlink(fresh.c_str());

@@ -27,8 +27,8 @@ bool IsPrivate(const SmallFile& file);
 // secret for example, is that owner's affair.
 bool IsPrivateOrAnothers(const SmallFile& file);
 
-// Writes a new file; a reader of `path` sees the old or the new content, whole. `mode` is what a
-// new file gets, less what the umask forbids. A link is not followed.
+// Writes a new file; readers of `path`, or of the file that it links to, see the old or the new
+// content, whole. Its mode: `mode` less the umask.
 Status WriteWhole(const std::string& path, const std::string& content, int mode);
 
 // Makes a folder that only this user can open; one that is so already is good as well. Refused:

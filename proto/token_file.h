@@ -24,7 +24,7 @@ std::string TokenFileOf(const std::map<std::string, std::string>& environment,
                         const std::string& token_file);
 
 // Writes the text, or where the server is, to a file that only this user can read (0600); replaces
-// an older file. A link there is not followed.
+// an older file, that which a link names where a link is there.
 Status KeepToken(const std::string& file, const std::string& text);
 
 }  // namespace ringwood

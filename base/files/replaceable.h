@@ -7,8 +7,10 @@
 
 namespace ringwood {
 
-// Refused where something else than a regular file is at `path`: the renaming would remove it, for
-// root even /dev/null. A link is followed.
-Status CheckReplaceable(const std::string& path);
+// The file that is replaced when `path` is written: `path`, or what it names as a link, which need
+// not be there yet. Refused where the renaming would remove something else than a regular file, for
+// root even /dev/null, and where it cannot work: in /dev (but for /dev/shm) and in /proc, also
+// where the name there leads on to a file, as /dev/stdout does.
+StatusOr<std::string> ReplaceableFile(const std::string& path);
 
 }  // namespace ringwood

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/files/replaceable.h"
 #include "identity/private_file.h"
 
 namespace ringwood {
@@ -21,13 +21,6 @@ constexpr double kConverterSeconds = 60;
 
 bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-// What has no content that could be lost, and must not be replaced: a terminal, a pipe.
-bool IsDevice(const std::string& file) {
-  std::error_code error;
-  if (file.starts_with("/dev/") || file.starts_with("/proc/")) return true;
-  return std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);
 }
 
 // Its own, where it is there.
@@ -65,28 +58,26 @@ Status Convert(const std::string& svg_file, const std::string& png_file) {
 }  // namespace
 
 Status WriteText(const std::string& file, const std::string& text) {
-  std::error_code error;
-  if (IsDevice(file)) {
+  if (!ReplaceableFile(file).ok()) {  // a terminal, a pipe: it has no content that could be lost
     std::ofstream out(file, std::ios::binary);
     out << text;
     out.close();
     return out ? OkStatus() : Invalid(absl::StrCat(file, ": it cannot be written"));
   }
-  // The file that a link names is replaced, and not the link.
-  const bool link = std::filesystem::is_symlink(file, error);
-  const std::string target = link ? std::filesystem::weakly_canonical(file, error).string() : file;
-  const Status written = WriteWhole(target, text, ModeOf(target));
+  const Status written = WriteWhole(file, text, ModeOf(file));
   return written.ok() ? written : Invalid(Message(written));
 }
 
 Status WriteChart(const std::string& file, const std::string& svg) {
   if (EndsWith(file, ".svg")) return WriteText(file, svg);
   if (!EndsWith(file, ".png")) return Invalid(absl::StrCat(file, ": charts are .svg or .png"));
-  const std::string temporary = absl::StrCat(file, ".", getpid());
+  const auto place = ReplaceableFile(file);
+  if (!place.ok()) return Invalid(Message(place.status()));
+  const std::string temporary = absl::StrCat(*place, ".", getpid());
   const std::string svg_file = temporary + ".svg", png_file = temporary + ".png";
   RW_RETURN_IF_ERROR(WriteText(svg_file, svg));
   Status converted = Convert(svg_file, png_file);
-  if (converted.ok() && std::rename(png_file.c_str(), file.c_str()) != 0) {
+  if (converted.ok() && std::rename(png_file.c_str(), place->c_str()) != 0) {
     converted = Invalid(absl::StrCat(file, ": it cannot be written"));
   }
   std::remove(svg_file.c_str());

@@ -85,12 +85,12 @@ Status WritePlanFile(const v1::SavedPlan& saved, const std::string& path) {
   options.add_whitespace = true;
   std::string text;
   const auto printed = google::protobuf::util::MessageToJsonString(saved, &text, options);
-  RW_RETURN_IF_ERROR(CheckReplaceable(path));
-  const std::string part = path + ".part";
+  RW_ASSIGN_OR_RETURN(const std::string place, ReplaceableFile(path));
+  const std::string part = place + ".part";
   std::ofstream file(part, std::ios::trunc);
   file << text;
   file.close();
-  if (!printed.ok() || !file || std::rename(part.c_str(), path.c_str()) != 0) {
+  if (!printed.ok() || !file || std::rename(part.c_str(), place.c_str()) != 0) {
     return Unavailable(absl::StrFormat("the plan cannot be written to %s", path));
   }
   return OkStatus();

@@ -19,7 +19,7 @@ v1::SavedPlan ToSave(const Plan& plan, const std::vector<TensorSpec>& table, int
 // The plan, if it is one for `table`; otherwise the error names the first difference.
 StatusOr<Plan> PlanFor(const std::vector<TensorSpec>& table, const v1::SavedPlan& saved);
 
-// Errors name the file. Writing replaces it atomically.
+// Errors name the file. Writing replaces it atomically, that which a link names.
 StatusOr<v1::SavedPlan> ReadPlanFile(const std::string& path);
 // `text` is the content of `path`, which only the errors use.
 StatusOr<v1::SavedPlan> ParsePlanFile(const std::string& text, const std::string& path);

@@ -130,6 +130,15 @@ TEST(WriteText, WhatALinkNamesIsReplacedWithItsMode) {
   EXPECT_TRUE(WriteText("/dev/null", "new").ok());
 }
 
+TEST(WriteChart, APictureTakesThePlaceOfNoPipe) {
+  const TemporaryDirectory directory;
+  const std::string pipe = directory.path() + "/chart.png";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(Message(WriteChart(pipe, "<svg/>")), HasSubstr("no regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_EQ(FilesIn(directory), 1);
+}
+
 TEST(Completion, OfAnotherShellIsRefused) {
   const Finished run = RunProgram({"completion", "tcsh"});
   EXPECT_EQ(run.code, 78);

@@ -184,6 +184,16 @@ TEST_F(IdentityFolder, WritesFollowNoLink) {
   EXPECT_EQ(*ReadPemFile(target, true), "mine");
 }
 
+TEST_F(IdentityFolder, WhatALinkNamesIsReplacedAndNotTheLink) {
+  const std::string target = root_ + "/target", link = root_ + "/link";
+  std::filesystem::create_symlink("target", link);
+  for (const char* text : {"none was there", "one was there"}) {
+    ASSERT_TRUE(WriteWhole(link, text, 0600).ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(*ReadPemFile(target, true), text);
+  }
+}
+
 TEST_F(IdentityFolder, NoFileTakesThePlaceOfADevice) {
   const std::string folder = root_;
   const std::string pipe = folder + "/pipe", link = folder + "/link";

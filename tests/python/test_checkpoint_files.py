@@ -75,6 +75,26 @@ def test_what_cannot_be_exported_is_said(trained, tmp_path):
     assert not file.exists() and not list(tmp_path.iterdir())
 
 
+def test_an_export_to_a_link_is_the_file_that_the_link_names(trained, tmp_path):
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to("target")
+    for before in (None, b"older"):
+        if before:
+            target.write_bytes(before)
+        export(trained, link)
+        assert link.is_symlink() and len(safetensors.load_file(target)) > 2
+
+
+def test_an_export_replaces_no_name_of_the_output(trained, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("/proc/self/fd/1")
+    with open(tmp_path / "output", "wb") as output:
+        ended = subprocess.run([PROGRAM, "checkpoint", "export", "--store", trained / "store", "--safetensors", link],
+                               stdout=output, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 78 and "in /dev or /proc, nor with a pipe: name a file" in ended.stderr, ended.stderr
+    assert link.is_symlink() and not (tmp_path / "output").read_bytes()
+
+
 def test_an_export_to_a_full_disk_leaves_nothing(trained, tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path], capture_output=True).returncode:
         pytest.skip("mounting a small disk needs root")

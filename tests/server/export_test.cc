@@ -255,5 +255,17 @@ TEST_F(ExportTest, WritesOnlyWhatIsAFileOfItsOwn) {
               HasSubstr("No such file or directory"));
 }
 
+TEST_F(ExportTest, WritesTheFileThatALinkNames) {
+  const std::string link = directory_ + "/link", path = directory_ + "/file";
+  fs::create_symlink("file", link);
+  for (const char* text : {"none was there", "one was there"}) {
+    auto part = PartFile::Create(link, 3);
+    ASSERT_TRUE(part.ok()) << part.status();
+    ASSERT_TRUE((*part)->Append(text).ok() && (*part)->Publish().ok());
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(Read(path), text);
+  }
+}
+
 }  // namespace
 }  // namespace ringwood

@@ -48,8 +48,8 @@ Status PartFile::Failed(const std::string& what) const {
   return Unavailable(message + ": free space on this disk, or choose another");
 }
 
-StatusOr<std::unique_ptr<PartFile>> PartFile::Create(const std::string& path, uint64_t bytes) {
-  RW_RETURN_IF_ERROR(CheckReplaceable(path));
+StatusOr<std::unique_ptr<PartFile>> PartFile::Create(const std::string& name, uint64_t bytes) {
+  RW_ASSIGN_OR_RETURN(const std::string path, ReplaceableFile(name));
   if (const int nameless = OpenNameless(FolderOf(path)); nameless >= 0) {
     std::unique_ptr<PartFile> file(new PartFile(path, nameless, false));
     RW_RETURN_IF_ERROR(file->Reserve(bytes));

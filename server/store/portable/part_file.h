@@ -16,8 +16,8 @@ class PartFile {
  public:
   // Reserves `bytes`, where the file system can, so that a full disk is known at once. Refused
   // where FILE is none (a folder, a device), and where another process has FILE.part; of several
-  // without a name the last one stays.
-  static StatusOr<std::unique_ptr<PartFile>> Create(const std::string& path, uint64_t bytes);
+  // without a name the last one stays. `name` is FILE, or a link to it.
+  static StatusOr<std::unique_ptr<PartFile>> Create(const std::string& name, uint64_t bytes);
   ~PartFile();  // nothing is left of it unless it was published
 
   Status Append(const std::string& bytes);
