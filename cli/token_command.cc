@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/flags/access_flags.h"
+#include "identity/private_file.h"
 #include "proto/job_token.h"
 #include "proto/token.h"
 #include "proto/token_file.h"
@@ -27,9 +29,11 @@ struct TokenFlags {
   std::string job;
 };
 
+constexpr size_t kMaxTokenFile = 4096;  // bytes; a longer file holds no token
+
 // To a file for this user alone, or to standard output, which is the user's affair.
 Status HandOut(const std::string& token, const std::string& out) {
-  if (!out.empty()) return KeepToken(out, token + "\n");
+  if (!out.empty()) return Annotate(WriteWhole(out, token + "\n", 0600), "--out");
   std::printf("%s\n", token.c_str());
   return OkStatus();
 }
@@ -43,6 +47,26 @@ Status HandOutSecret(const std::string& secret, const std::string& out) {
                          "another file");
   }
   return HandOut(secret, out);
+}
+
+// A token of a role and nothing else: no secret, which claims every role.
+bool HoldsIssuedToken(const std::string& file) {
+  const auto read = ReadSmallFile(file, kMaxTokenFile);
+  if (!read.ok()) return false;
+  const std::string word(absl::StripAsciiWhitespace(read->content));
+  return ClaimedRoles(word) != kEveryRole &&
+         std::all_of(word.begin(), word.end(), absl::ascii_isgraph);
+}
+
+// A token may be renewed in its file. What else is a file there would be lost.
+Status HandOutToken(const std::string& token, const std::string& out) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(out, error) && !HoldsIssuedToken(out)) {
+    return AlreadyExists("--out: " + out +
+                         " is there and holds no token that `ringwood token issue` made: what is "
+                         "in it would be lost; name another file");
+  }
+  return HandOut(token, out);
 }
 
 StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFlags& flags) {
@@ -68,17 +92,16 @@ Status Issue(const CommandContext& context, const TokenFlags& flags) {
   RW_ASSIGN_OR_RETURN(const CallerRole role, ParseRole(flags.role));
   RW_ASSIGN_OR_RETURN(const double seconds, ParseDuration(flags.lasts));
   const int64_t expires = std::time(nullptr) + std::max<int64_t>(1, static_cast<int64_t>(seconds));
-  RW_RETURN_IF_ERROR(HandOut(IssueToken(secret, role, expires, Unpredictable()), flags.out));
+  RW_RETURN_IF_ERROR(HandOutToken(IssueToken(secret, role, expires, Unpredictable()), flags.out));
   std::fprintf(stderr, "a token of the role %s until %s\n", flags.role.c_str(),
                UtcText(expires).c_str());
   return OkStatus();
 }
 
-void AddOutFlag(Command command, TokenFlags* flags, const std::string& kind) {
+void AddOutFlag(Command command, TokenFlags* flags, const std::string& file) {
   command
-      .Value(
-          "--out", &flags->out,
-          "Write it to this " + kind + ", which others cannot read; without it to standard output")
+      .Value("--out", &flags->out,
+             "Write it to " + file + ", which others cannot read; without it to standard output")
       .Takes("FILE");
 }
 
@@ -102,7 +125,7 @@ void AddIssue(Command parent, CommandContext* context) {
              "Find the secret in this checkpoint directory, where the job's server left it for "
              "this user")
       .Takes("DIRECTORY");
-  AddOutFlag(command, flags.get(), "file");
+  AddOutFlag(command, flags.get(), "this file, new or with an older token");
   command.Run(context, [context, flags] { return Issue(*context, *flags); });
 }
 
@@ -128,14 +151,14 @@ void AddJob(Command parent, CommandContext* context) {
       .Value("--store", &flags->store,
              "Find the secret in this directory, where the deployment left it for this user")
       .Takes("DIRECTORY");
-  AddOutFlag(command, flags.get(), "new file");
+  AddOutFlag(command, flags.get(), "this new file");
   command.Run(context, [context, flags] { return MakeJobSecret(*context, *flags); });
 }
 
 void AddNew(Command parent, CommandContext* context) {
   Command command = parent.Subcommand("new", "Make a job's secret, for --token-file of its server");
   auto flags = std::make_shared<TokenFlags>();
-  AddOutFlag(command, flags.get(), "new file");
+  AddOutFlag(command, flags.get(), "this new file");
   command.Run(context, [flags] { return HandOutSecret(NewSecret(), flags->out); });
 }
 

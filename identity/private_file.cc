@@ -92,7 +92,9 @@ Status WriteWhole(const std::string& path, const std::string& content, int mode)
   if (written) return OkStatus();
   const int error = errno;
   unlink(fresh.c_str());
-  return Refused(absl::StrFormat("cannot write %s: %s", path, std::strerror(error)));
+  const std::string why = absl::StrFormat("cannot write %s: %s", path, std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT) return Unavailable(why + ": free space on this disk");
+  return error == EIO ? Unavailable(why) : Refused(why);
 }
 
 }  // namespace ringwood

@@ -28,7 +28,7 @@ bool IsPrivate(const SmallFile& file);
 bool IsPrivateOrAnothers(const SmallFile& file);
 
 // Writes a new file; readers of `path`, or of the file that it links to, see the old or the new
-// content, whole. Its mode: `mode` less the umask.
+// content, whole. Its mode: `mode` less the umask. Unavailable where the disk is full or fails.
 Status WriteWhole(const std::string& path, const std::string& content, int mode);
 
 // Makes a folder that only this user can open; one that is so already is good as well. Refused:

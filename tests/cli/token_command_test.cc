@@ -42,6 +42,49 @@ TEST(TokenCommand, ATokenIsRenewedInItsFile) {
   EXPECT_NE(directory.Read("token"), first);
 }
 
+TEST(TokenCommand, AnIssuedTokenTakesThePlaceOfATokenOnly) {
+  const TemporaryDirectory directory;
+  const std::string secret = directory.path() + "/secret", job = directory.path() + "/job";
+  ASSERT_EQ(RunProgram({"token", "new", "--out", secret}).code, 0);
+  ASSERT_EQ(RunProgram({"token", "job", "a", "--token-file", secret, "--out", job}).code, 0);
+  directory.Write("train.py", "import torch\n");
+  directory.Write("two", "rank.1.2.3 observer.1.2.3\n");
+  std::filesystem::create_symlink("secret", directory.path() + "/link");
+  for (const char* name : {"secret", "job", "train.py", "two", "link"}) {
+    const std::string before = directory.Read(name);
+    const Finished refused = RunProgram(
+        {"token", "issue", "--token-file", secret, "--out", directory.path() + "/" + name});
+    EXPECT_EQ(refused.code, 78) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("what is in it would be lost")) << name;
+    EXPECT_EQ(directory.Read(name), before);
+  }
+  const std::string token = directory.path() + "/token", other = directory.path() + "/other";
+  std::filesystem::create_symlink("token", other);
+  for (int i = 0; i < 2; ++i) {
+    const Finished issued = RunProgram({"token", "issue", "--token-file", job, "--out", other});
+    EXPECT_EQ(issued.code, 0) << issued.err;
+    EXPECT_THAT(directory.Read("token"), StartsWith("a/observer."));
+    EXPECT_TRUE(std::filesystem::is_symlink(other));
+  }
+}
+
+TEST(TokenCommand, APlaceThatCannotBeWrittenIsWrongInput) {
+  const TemporaryDirectory directory;
+  const std::string secret = directory.path() + "/secret";
+  ASSERT_EQ(RunProgram({"token", "new", "--out", secret}).code, 0);
+  for (const std::string& out : {directory.path() + "/none/token", directory.path()}) {
+    for (std::vector<std::string> words : {std::vector<std::string>{"token", "new"},
+                                           {"token", "job", "a", "--token-file", secret},
+                                           {"token", "issue", "--token-file", secret}}) {
+      words.insert(words.end(), {"--out", out});
+      const Finished refused = RunProgram(words);
+      EXPECT_EQ(refused.code, 78) << refused.err;
+      EXPECT_THAT(refused.err, HasSubstr("--out: ")) << words[1];
+      EXPECT_THAT(refused.err, HasSubstr(out)) << words[1];
+    }
+  }
+}
+
 TEST(TokenCommand, AServerTakesNoSecretThatIsNone) {
   const TemporaryDirectory directory;
   for (const auto& [text, why] :
