@@ -14,7 +14,6 @@
 #include "cli/flags/access_flags.h"
 #include "identity/private_file.h"
 #include "proto/job_token.h"
-#include "proto/token.h"
 #include "proto/token_file.h"
 
 namespace ringwood {
@@ -70,12 +69,10 @@ Status HandOutToken(const std::string& token, const std::string& out) {
 }
 
 StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFlags& flags) {
-  std::string secret;
-  if (flags.store.empty() || !flags.token_file.empty()) {
-    RW_ASSIGN_OR_RETURN(secret, FindToken(context.environment, flags.token_file));
-  } else {
-    RW_ASSIGN_OR_RETURN(secret, ReadTokenFile("--store", TokenFile(flags.store)));
-  }
+  const bool stores = !flags.store.empty() && flags.token_file.empty();
+  RW_ASSIGN_OR_RETURN(
+      const std::string secret,
+      stores ? SecretLeftOn(flags.store) : FindToken(context.environment, flags.token_file));
   if (secret.empty()) {
     return Invalid(
         "which secret? Give it with --token-file or RINGWOOD_TOKEN_FILE, or its directory "

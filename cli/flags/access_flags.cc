@@ -30,9 +30,15 @@ struct Left {
   std::string folder;  // in which its identity is named
 };
 
-// "…/jobs/NAME" is the folder of a job of a deployment, which takes the job's address away when it
-// closes the job; the next call opens it again. The deployment's own files stay, two folders up.
-std::optional<Left> LeftByDeployment(const std::string& store) {
+struct DeployedJob {
+  std::string deployment;  // its store
+  std::string job;
+};
+
+// "…/jobs/NAME" is the folder of a job of a deployment, which takes the job's address and secret
+// away when it closes the job; the next call opens it again. The deployment's own files stay, two
+// folders up.
+std::optional<DeployedJob> DeployedJobOf(const std::string& store) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::absolute(store, error).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -41,10 +47,15 @@ std::optional<Left> LeftByDeployment(const std::string& store) {
       !std::filesystem::is_directory(folder, error)) {
     return std::nullopt;
   }
-  const std::string deployment = folder.parent_path().parent_path();
-  Left left(deployment);
+  return DeployedJob{folder.parent_path().parent_path(), job};
+}
+
+std::optional<Left> LeftByDeployment(const std::string& store) {
+  const std::optional<DeployedJob> found = DeployedJobOf(store);
+  if (!found.has_value()) return std::nullopt;
+  Left left(found->deployment);
   if (left.address.empty()) return std::nullopt;
-  if (!left.token.empty()) left.token = JobSecret(left.token, job);
+  if (!left.token.empty()) left.token = JobSecret(left.token, found->job);
   return left;
 }
 
@@ -157,6 +168,19 @@ std::optional<FoundServer> FindAnother(const Environment& environment, const Ser
                     TokenNow(found->access) == TokenNow(known.access);
   if (same) return std::nullopt;
   return *std::move(found);
+}
+
+StatusOr<std::string> SecretLeftOn(const std::string& store) {
+  StatusOr<std::string> own = ReadTokenFile("--store", TokenFile(store));
+  if (own.status().code() != StatusCode::kNotFound) return own;
+  if (const auto of = DeployedJobOf(store); of.has_value()) {
+    const auto whole = ReadTokenFile("--store", TokenFile(of->deployment));
+    if (whole.ok()) return JobSecret(*whole, of->job);
+    if (whole.status().code() != StatusCode::kNotFound) return whole;
+  }
+  return NotFound(Message(own.status()) +
+                  "; a server leaves its secret there for this user while it runs: give the "
+                  "--store of one that runs, or the secret with --token-file");
 }
 
 }  // namespace ringwood

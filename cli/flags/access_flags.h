@@ -49,4 +49,8 @@ StatusOr<FoundServer> FindServer(const Environment& environment, const ServerAcc
 std::optional<FoundServer> FindAnother(const Environment& environment, const ServerAccess& access,
                                        const FoundServer& known);
 
+// The secret that a server left for this user in its store; of a closed job of a deployment it is
+// made from the deployment's. NotFound: there is none, and what to do.
+StatusOr<std::string> SecretLeftOn(const std::string& store);
+
 }  // namespace ringwood

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "proto/job_token.h"
 #include "tests/cli/program.h"
 
 namespace ringwood {
@@ -82,6 +83,37 @@ TEST(TokenCommand, APlaceThatCannotBeWrittenIsWrongInput) {
       EXPECT_THAT(refused.err, HasSubstr("--out: ")) << words[1];
       EXPECT_THAT(refused.err, HasSubstr(out)) << words[1];
     }
+  }
+}
+
+TEST(TokenCommand, TheSecretOfAClosedJobIsMadeFromItsDeployments) {
+  const TemporaryDirectory directory;
+  const std::string store = directory.path() + "/store", job = store + "/jobs/mnist";
+  std::filesystem::create_directories(job);
+  ASSERT_EQ(RunProgram({"token", "new", "--out", store + "/token"}).code, 0);
+  const std::string secret = directory.path() + "/mnist.secret";
+  ASSERT_EQ(RunProgram({"token", "job", "mnist", "--store", store, "--out", secret}).code, 0);
+  const Finished issued = RunProgram({"token", "issue", "--role", "rank", "--store", job});
+  EXPECT_EQ(issued.code, 0) << issued.err;
+  std::string word = directory.Read("mnist.secret");
+  word.pop_back();  // the end of the line
+  const auto rights = CheckToken(word, issued.out.substr(0, issued.out.find('\n')), 0);
+  ASSERT_TRUE(rights.ok()) << rights.status();
+  EXPECT_EQ(rights->roles, kRankRole);
+  std::filesystem::permissions(store + "/token", std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  EXPECT_THAT(RunProgram({"token", "issue", "--store", job}).err, HasSubstr("chmod 600"));
+}
+
+TEST(TokenCommand, AStoreWithoutASecretIsNamedWithWhatToDo) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.path() + "/jobs/mnist");
+  for (const char* name : {"/none", "", "/jobs/mnist"}) {
+    const std::string store = directory.path() + name;
+    const Finished refused = RunProgram({"token", "issue", "--store", store});
+    EXPECT_EQ(refused.code, 78) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("cannot read " + store + "/token: No such file"));
+    EXPECT_THAT(refused.err, HasSubstr("or the secret with --token-file"));
   }
 }
 
