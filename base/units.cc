@@ -34,11 +34,11 @@ StatusOr<double> ParseDuration(const std::string& text) {
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   const std::string unit(end);
-  const double factor = unit == "" || unit == "s" ? 1
-                        : unit == "m"             ? 60
-                        : unit == "h"             ? 3600
-                        : unit == "d"             ? 86'400
-                                                  : 0;
+  const double factor = unit == "s"   ? 1
+                        : unit == "m" ? 60
+                        : unit == "h" ? 3600
+                        : unit == "d" ? 86'400
+                                      : 0;
   const double seconds = number * factor;
   if (end == text.c_str() || !(seconds > 0 && seconds <= 1e9)) {
     return Invalid("\"" + text + "\" is not a time; write it like 90s, 30m, 8h or 7d");

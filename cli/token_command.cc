@@ -78,17 +78,22 @@ StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFl
         "which secret? Give it with --token-file or RINGWOOD_TOKEN_FILE, or its directory "
         "of checkpoints with --store while its server runs");
   }
-  if (ClaimedRoles(secret) == kEveryRole) return secret;
-  return Invalid(absl::StrFormat(
-      "a token of the role %s makes no tokens: give the job's secret, as its server has it",
-      RoleNames(ClaimedRoles(secret))));
+  if (ClaimedRoles(secret) != kEveryRole) {
+    return Invalid(absl::StrFormat(
+        "a token of the role %s makes no tokens: give the job's secret, as its server has it",
+        RoleNames(ClaimedRoles(secret))));
+  }
+  const std::string file = stores ? "" : TokenFileOf(context.environment, flags.token_file);
+  if (!file.empty()) RW_RETURN_IF_ERROR(CheckSecret(secret, file));
+  return secret;
 }
 
 Status Issue(const CommandContext& context, const TokenFlags& flags) {
   RW_ASSIGN_OR_RETURN(const std::string secret, FindJobSecret(context, flags));
   RW_ASSIGN_OR_RETURN(const CallerRole role, ParseRole(flags.role));
-  RW_ASSIGN_OR_RETURN(const double seconds, ParseDuration(flags.lasts));
-  const int64_t expires = std::time(nullptr) + std::max<int64_t>(1, static_cast<int64_t>(seconds));
+  const StatusOr<double> seconds = ParseDuration(flags.lasts);
+  if (!seconds.ok()) return Annotate(seconds.status(), "--for");
+  const int64_t expires = std::time(nullptr) + std::max<int64_t>(1, static_cast<int64_t>(*seconds));
   RW_RETURN_IF_ERROR(HandOutToken(IssueToken(secret, role, expires, Unpredictable()), flags.out));
   std::fprintf(stderr, "a token of the role %s until %s\n", flags.role.c_str(),
                UtcText(expires).c_str());

@@ -1,7 +1,9 @@
 #include "proto/token_file.h"
 
+#include <algorithm>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "identity/private_file.h"
 
@@ -9,6 +11,7 @@ namespace ringwood {
 namespace {
 
 constexpr size_t kMaxTokenFileBytes = 4096;
+constexpr size_t kLeastSecret = 16;  // characters
 constexpr char kSpaces[] = " \t\r\n";
 
 }  // namespace
@@ -51,6 +54,18 @@ std::string TokenFileOf(const std::map<std::string, std::string>& environment,
   if (token != environment.end() && !token->second.empty()) return "";
   const auto file = environment.find("RINGWOOD_TOKEN_FILE");
   return file == environment.end() ? std::string() : file->second;
+}
+
+Status CheckSecret(const std::string& secret, const std::string& file) {
+  constexpr char kRemedy[] = "; make one with `ringwood token new --out FILE`";
+  if (!std::all_of(secret.begin(), secret.end(), absl::ascii_isgraph)) {
+    return Invalid(file + " holds something else than the printable characters of a secret" +
+                   kRemedy);
+  }
+  if (secret.size() >= kLeastSecret) return OkStatus();
+  return Invalid(
+      absl::StrFormat("the secret in %s has %d characters, and has to have %d at least%s", file,
+                      secret.size(), kLeastSecret, kRemedy));
 }
 
 Status KeepToken(const std::string& file, const std::string& text) {

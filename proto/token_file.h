@@ -23,6 +23,10 @@ StatusOr<std::string> FindToken(const std::map<std::string, std::string>& enviro
 std::string TokenFileOf(const std::map<std::string, std::string>& environment,
                         const std::string& token_file);
 
+// Invalid: the secret that was read from `file` is what a person wrote into it by mistake, or what
+// a guesser would find. `ringwood token new` makes 64 digits.
+Status CheckSecret(const std::string& secret, const std::string& file);
+
 // Writes the text, or where the server is, to a file that only this user can read (0600); replaces
 // an older file, that which a link names where a link is there.
 Status KeepToken(const std::string& file, const std::string& text);

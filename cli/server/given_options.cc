@@ -1,12 +1,10 @@
 #include "cli/server/given_options.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "base/net/endpoint.h"
 #include "base/units.h"
@@ -21,22 +19,7 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kLeastSecret = 16;         // characters
 constexpr size_t kMaxLimitsFile = 1 << 20;  // of --job-limits
-
-// What a person wrote into the file by mistake, or a guesser would find. `ringwood token new` makes
-// 64 digits.
-Status CheckSecret(const std::string& secret, const std::string& file) {
-  constexpr char kRemedy[] = "; make one with `ringwood token new --out FILE`";
-  if (!std::all_of(secret.begin(), secret.end(), absl::ascii_isgraph)) {
-    return Invalid(file + " holds something else than the printable characters of a secret" +
-                   kRemedy);
-  }
-  if (secret.size() >= kLeastSecret) return OkStatus();
-  return Invalid(
-      absl::StrFormat("the secret in %s has %d characters, and has to have %d at least%s", file,
-                      secret.size(), kLeastSecret, kRemedy));
-}
 
 // Who coordinates checks tokens, and needs the secret from which they are made. Who is a reducer of
 // one job calls with it only, so it may be renewed.

@@ -86,6 +86,35 @@ TEST(TokenCommand, APlaceThatCannotBeWrittenIsWrongInput) {
   }
 }
 
+TEST(TokenCommand, ATimeHasAUnit) {
+  const TemporaryDirectory directory;
+  const std::string secret = directory.path() + "/secret";
+  ASSERT_EQ(RunProgram({"token", "new", "--out", secret}).code, 0);
+  const Finished refused = RunProgram({"token", "issue", "--token-file", secret, "--for", "8"});
+  EXPECT_EQ(refused.code, 78);
+  EXPECT_THAT(refused.err, HasSubstr("--for: \"8\" is not a time; write it like 90s, 30m, 8h"));
+  EXPECT_EQ(refused.out, "");
+}
+
+TEST(TokenCommand, NoTokenIsMadeFromASecretThatServersRefuse) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.Write("secret", "short");
+  std::filesystem::permissions(
+      file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  for (std::vector<std::string> words :
+       {std::vector<std::string>{"token", "issue"}, {"token", "job", "a"}}) {
+    for (const bool variable : {false, true}) {
+      std::vector<std::string> given = words;
+      if (!variable) given.insert(given.end(), {"--token-file", file});
+      const Finished refused =
+          RunProgram(given, {{"RINGWOOD_TOKEN_FILE", variable ? file : std::string()}});
+      EXPECT_EQ(refused.code, 78) << refused.err;
+      EXPECT_THAT(refused.err, HasSubstr(file + " has 5 characters, and has to have 16"));
+      EXPECT_EQ(refused.out, "");
+    }
+  }
+}
+
 TEST(TokenCommand, TheSecretOfAClosedJobIsMadeFromItsDeployments) {
   const TemporaryDirectory directory;
   const std::string store = directory.path() + "/store", job = store + "/jobs/mnist";
