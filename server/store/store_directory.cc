@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "server/store/database.h"
 #include "server/store/record/sealed.h"
@@ -177,6 +179,29 @@ std::string ReadWitness(const std::string& directory) {
 
 namespace {
 
+constexpr size_t kNamedStores = 3;  // in an error
+
+// Why a directory without FORMAT is none. A service has a store for each of its jobs.
+Status NoStore(const std::string& directory) {
+  std::vector<std::string> jobs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory + "/jobs", error)) {
+    if (fs::exists(entry.path() / "FORMAT", error)) jobs.push_back(entry.path().string());
+  }
+  if (jobs.empty()) {
+    return Refused(directory +
+                   " is not a Ringwood store (it has no FORMAT file): give another "
+                   "--store directory");
+  }
+  std::sort(jobs.begin(), jobs.end());
+  const size_t more = jobs.size() - std::min(jobs.size(), kNamedStores);
+  jobs.resize(jobs.size() - more);
+  std::string named = absl::StrJoin(jobs, ", ");
+  if (more > 0) named += absl::StrFormat(" or one of %d more there", more);
+  return Refused(directory + " is the directory of a service, whose jobs have a store each: give " +
+                 "--store " + named);
+}
+
 // The format of a store that this version reads.
 StatusOr<int> FormatOf(const std::string& directory) {
   std::error_code error;
@@ -185,9 +210,7 @@ StatusOr<int> FormatOf(const std::string& directory) {
   }
   const StatusOr<std::string> content = ReadSmallFile(directory + "/FORMAT");
   if (content.status().code() == StatusCode::kNotFound || (content.ok() && content->empty())) {
-    return Refused(directory +
-                   " is not a Ringwood store (it has no FORMAT file): give another "
-                   "--store directory");
+    return NoStore(directory);
   }
   RW_RETURN_IF_ERROR(content.status());
   const std::string line = content->substr(0, content->find('\n'));

@@ -12,6 +12,7 @@
 #include <future>
 
 #include "base/random.h"
+#include "server/store/store_directory.h"
 #include "server/store/view/store_view.h"
 #include "tests/server/peers/worker.h"
 
@@ -259,6 +260,22 @@ TEST(Server, RefusesAStoreThatIsLockedOrOfAnotherVersionOrNoStore) {
   std::filesystem::remove(directory.path() + "/FORMAT");
   const Status stranger = Server::Start(Embedded(directory.path())).status();
   EXPECT_NE(Message(stranger).find("not a Ringwood store"), std::string::npos) << stranger;
+}
+
+TEST(StoreDirectory, OfAServiceTheStoresOfItsJobsAreNamed) {
+  Directory directory;
+  const std::string jobs = directory.path() + "/jobs/";
+  for (const char* job : {"e", "d", "c", "b", "a"}) {
+    ASSERT_TRUE(PrepareStore(jobs + job).ok());
+    std::filesystem::create_directory(jobs + "0");  // has none yet
+    const std::string why = Message(CheckStore(directory.path()));
+    EXPECT_NE(why.find("is the directory of a service"), std::string::npos) << why;
+    EXPECT_NE(why.find("give --store " + jobs + job), std::string::npos) << why;
+    EXPECT_EQ(why.find(jobs + "0"), std::string::npos) << why;
+  }
+  const std::string why = Message(CheckStore(directory.path()));
+  EXPECT_TRUE(why.ends_with(jobs + "a, " + jobs + "b, " + jobs + "c or one of 2 more there"))
+      << why;
 }
 
 TEST(Server, LivesThroughGarbageOnItsPort) {
