@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
@@ -18,6 +20,9 @@ ReadProgress ShownOn(ProgressBar* bar) {
     return OkStatus();
   };
 }
+
+// What lies in a store holds what a stranger could pose as a rank with.
+void KeepStorePrivate() { ::umask(077); }
 
 void AddStoreFlags(Command command, CheckpointFlags* flags) {
   command

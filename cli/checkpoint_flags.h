@@ -22,6 +22,9 @@ struct CheckpointFlags {
   bool json = false;
 };
 
+// Whatever the process writes from now on is for this user alone, as a server has it.
+void KeepStorePrivate();
+
 // --store and --json.
 void AddStoreFlags(Command command, CheckpointFlags* flags);
 // --step and --epoch.

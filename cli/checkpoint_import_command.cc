@@ -32,6 +32,7 @@ std::string ShellWord(const std::string& text) {
 }
 
 Status Import(ImportFlags* flags) {
+  KeepStorePrivate();
   ImportRequest& request = flags->request;
   if (!flags->common.further().empty()) {
     return Invalid("an import writes a whole checkpoint into one store: give one --store");

@@ -35,6 +35,7 @@ nlohmann::json NamedList(const std::vector<CheckpointSummary>& list) {
 }
 
 Status PruneCheckpoints(const PruneFlags& flags) {
+  KeepStorePrivate();
   const auto pruned = [&] {
     ProgressBar bar("verifying what stays");
     return PruneStore(flags.store(), {flags.keep, flags.every}, flags.dry_run, ShownOn(&bar),
@@ -62,6 +63,7 @@ Status PruneCheckpoints(const PruneFlags& flags) {
 }
 
 Status Pin(const PinFlags& flags) {
+  KeepStorePrivate();
   if (flags.unpin && !flags.label.empty()) return Invalid("--unpin and --label: choose one");
   RW_ASSIGN_OR_RETURN(const CheckpointId id,
                       flags.unpin ? UnpinCheckpoint(flags.store(), flags.wanted)

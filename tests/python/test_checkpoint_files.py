@@ -95,6 +95,23 @@ def test_an_export_replaces_no_name_of_the_output(trained, tmp_path):
     assert link.is_symlink() and not (tmp_path / "output").read_bytes()
 
 
+def modes_in(folder):
+    return {oct(each.stat().st_mode & 0o777) for each in folder.rglob("*") if each.is_file()}
+
+
+def test_what_commands_write_into_a_store_is_for_its_user_alone(tmp_path):
+    safetensors.save_file({"a": torch.ones(3)}, tmp_path / "in")
+    store = tmp_path / "store"
+    for step in (1, 2, 3):
+        import_(store, tmp_path / "in", "--step", step, "--job", "00000000000000aa")
+        assert modes_in(store) == {"0o600"}
+    for words in (("pin", "--step", 2, "--label", "kept"), ("pin", "--step", 2, "--unpin"), ("prune",), ("verify",),
+                  ("list",), ("show",)):
+        ended = run([PROGRAM, "checkpoint", *words, "--store", store])
+        assert ended.code == 0, ended.output
+        assert modes_in(store) == {"0o600"}, words
+
+
 def test_an_export_to_a_full_disk_leaves_nothing(trained, tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path], capture_output=True).returncode:
         pytest.skip("mounting a small disk needs root")
