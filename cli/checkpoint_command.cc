@@ -37,8 +37,11 @@ void AddStoreFlags(Command command, CheckpointFlags* flags) {
 }
 
 void AddChoiceFlags(Command command, CheckpointFlags* flags) {
-  command.Value("--step,step", &flags->wanted.step, "Choose the checkpoint of this step")
-      .Takes("NUMBER");
+  const std::string what = "Choose the checkpoint of this step";
+  const Flag step = command.Value("--step", &flags->wanted.step, what).Takes("NUMBER");
+  command.Value("step", &flags->wanted.step, what + ", as --step does")
+      .Takes("NUMBER")
+      .Excludes(step);
   command
       .Value("--epoch", &flags->wanted.epoch,
              "Choose the one of this epoch where several have that step")

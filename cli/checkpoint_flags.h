@@ -27,7 +27,7 @@ void KeepStorePrivate();
 
 // --store and --json.
 void AddStoreFlags(Command command, CheckpointFlags* flags);
-// --step and --epoch.
+// --step, also as a word, and --epoch.
 void AddChoiceFlags(Command command, CheckpointFlags* flags);
 
 std::string JobName(uint64_t job);  // as --resume-job takes it

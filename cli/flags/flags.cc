@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "cli/flags/command_context.h"
 #include "cli/flags/flag_text.h"
 
@@ -150,6 +151,11 @@ Flag& Flag::Default(const std::string& text) {
 
 Flag& Flag::Needs(const Flag& other) {
   option_->needs(other.option_);
+  return *this;
+}
+
+Flag& Flag::Excludes(const Flag& other) {
+  option_->excludes(other.option_);
   return *this;
 }
 
@@ -337,6 +343,9 @@ Status CommandLine::Parse(std::vector<std::string> arguments) {
     const std::vector<std::string> left = app_->remaining(true);
     const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !left.empty();
     std::string text = unknown ? "not expected: " + absl::StrJoin(left, " ") : error.what();
+    if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+      text = absl::StrReplaceAll(text, {{" excludes ", " and "}}) + ": give one of them";
+    }
     text += "; see ringwood" + (chosen.empty() ? "" : " " + chosen[0]->get_name()) + " --help";
     // Who comes from other launchers writes the program without "--" before it.
     const std::string example = chosen.empty() ? "" : chosen[0]->get_footer();

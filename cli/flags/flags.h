@@ -39,8 +39,9 @@ class Flag {
   Flag& AtLeast(double least);              // a number
   Flag& OneOf(const std::vector<std::string>& all);                     // one of these words
   Flag& Check(std::function<std::string(const std::string&)> problem);  // "": the text is good
-  Flag& Needs(const Flag& other);  // is refused without the other one
-  Flag& NotEmpty();                // "" is refused on the command line; Takes says it of all paths
+  Flag& Needs(const Flag& other);     // is refused without the other one
+  Flag& Excludes(const Flag& other);  // is refused together with the other one
+  Flag& NotEmpty();  // "" is refused on the command line; Takes says it of all paths
   // Counts as not given where it stands in the environment alone, and the other one, which belongs
   // to the same command, on the command line.
   Flag& YieldsTo(const Flag& other);
