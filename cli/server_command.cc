@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -147,8 +148,18 @@ Status Serve(CommandContext* context, const ServerFlags& flags) {
     Log(LogLevel::kError, Message(why));
     std::_Exit(kExitRestart);  // nothing that takes time: its members must not be told anything
   };
+  // Afterwards ServeOn sees them.
+  std::atomic<bool> starts{true}, ends{false};
+  options.gives_up = [&signals, &starts, &ends] {
+    if (starts && signals.Has({SIGINT, SIGTERM, SIGHUP})) ends = true;
+    return ends.load();
+  };
   KeepFreedMemory();
-  RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(options));
+  StatusOr<std::unique_ptr<Server>> started = Server::Start(options);
+  starts = false;
+  if (ends) return OkStatus();  // as when it serves
+  if (!started.ok()) return started.status();
+  const std::unique_ptr<Server> server = *std::move(started);
   std::unique_ptr<Process> command;
   if (context->dashes) {
     const Environment environment =

@@ -3,6 +3,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace ringwood {
@@ -37,6 +39,13 @@ int SignalDescriptor::Next() {
   signalfd_siginfo info;
   return ::read(descriptor_, &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo)
                                                                   : 0;
+}
+
+bool SignalDescriptor::Has(std::initializer_list<int> signals) const {
+  sigset_t pending;
+  RW_CHECK(::sigpending(&pending) == 0);
+  return std::any_of(signals.begin(), signals.end(),
+                     [&](int signal) { return sigismember(&pending, signal) == 1; });
 }
 
 }  // namespace ringwood

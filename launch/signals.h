@@ -19,6 +19,8 @@ class SignalDescriptor {
 
   int descriptor() const { return descriptor_; }
   int Next();  // the next pending signal, 0: none. Never blocks.
+  // Whether one of these is pending, which Next will give. Any thread.
+  bool Has(std::initializer_list<int> signals) const;
 
  private:
   sigset_t before_;

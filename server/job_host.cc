@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ namespace ringwood {
 namespace {
 
 constexpr double kReattachSeconds = 30;  // members find a coordinator that was started again
+
+constexpr double kLeastLeadersPatience = 1;  // the leader before it may be in its last write
 
 double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -60,6 +63,14 @@ std::unique_ptr<ReducerNode> MakeReducer(const ServerOptions& options,
   return std::make_unique<ReducerNode>(std::move(node));
 }
 
+LockPatience StorePatience(const ServerOptions& options) {
+  const double given = options.store_patience_seconds;
+  if (options.coord_store.empty()) return {Seconds(std::max(0.0, given)), options.gives_up};
+  // Who waits this long is told so, and is not told that its configuration is wrong.
+  const double leads = given < 0 ? std::numeric_limits<double>::infinity() : given;
+  return {Seconds(std::max(kLeastLeadersPatience, leads)), options.gives_up};
+}
+
 JobHost::JobHost(const ServerOptions& options)
     : options_(options), reducer_incarnation_(Unpredictable() | 1) {}
 
@@ -90,7 +101,7 @@ void JobHost::Stop() {
 
 // Checkpoints, and the update log beside them.
 Status JobHost::OpenStore() {
-  const Duration patience = Seconds(options_.store_patience_seconds);
+  const LockPatience patience = StorePatience(options_);
   const auto place = [this](const char* folder) {
     return options_.store.empty() ? "" : options_.store + folder;
   };
@@ -160,7 +171,7 @@ Status JobHost::Coordinate(std::unique_ptr<CoordStore> record) {
     RW_RETURN_IF_ERROR(PrepareStore(options_.store));
     if (record == nullptr) {
       RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options_.store + "/coordinator", options_.token,
-                                                 Seconds(options_.store_patience_seconds)));
+                                                 StorePatience(options_)));
     }
   }
   if (record == nullptr) record = MakeMemoryCoordStore();

@@ -13,6 +13,7 @@
 #include "server/reducer/reducer_node.h"
 #include "server/server_options.h"
 #include "server/status/board.h"
+#include "server/store/lock_patience.h"
 #include "server/store/service/store_service.h"
 #include "server/updates/update_service.h"
 
@@ -23,6 +24,9 @@ namespace ringwood {
 std::unique_ptr<ReducerNode> MakeReducer(const ServerOptions& options,
                                          const std::string& coordinator, uint64_t incarnation,
                                          std::function<void(const Status&)> refused);
+
+// As the options say, for a store that another process has open.
+LockPatience StorePatience(const ServerOptions& options);
 
 class JobHost {
  public:

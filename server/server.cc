@@ -57,6 +57,10 @@ struct Server::Parts {
   Status Serve(std::unique_ptr<CoordStore> record);
   void StandBy(const EtcdAddress& etcd);
   void Fail(const Status& status);
+  bool IsOver() {
+    absl::MutexLock lock(&mutex);
+    return Over();
+  }
   bool Over() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return stopped || !failed.ok(); }
 };
 
@@ -109,7 +113,7 @@ Status Server::Parts::OpenFurtherStore() {
   storing.directory = PartsFolder(options.store, options.reducer_index);
   storing.store = options.store;
   storing.further = true;
-  storing.patience = Seconds(options.store_patience_seconds);
+  storing.patience = StorePatience(options);
   storing.max_bytes = options.max_store_bytes;
   RW_ASSIGN_OR_RETURN(further, StoreService::Create(storing));
   RW_RETURN_IF_ERROR(grpc->Listen());
@@ -181,6 +185,9 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   auto parts = std::make_unique<Parts>();
   parts->options = options;
   parts->options.start = absl::StrFormat("%016x", Unpredictable());
+  parts->options.gives_up = [raw = parts.get(), asked = options.gives_up] {
+    return raw->IsOver() || (asked && asked());
+  };
   if (options.coordinator.empty()) {
     RW_RETURN_IF_ERROR(parts->OpenPort());
     if (!options.http.empty()) {

@@ -37,8 +37,9 @@ struct ServerOptions {
   std::string coord_store;     // "etcd://H:P,H:P/PREFIX": keeps the coordinator's record there
   std::string etcd_tls;        // of "etcds://…": folder with etcd's ca.pem, see HostTrust
   // How long to wait for a store that another process holds: a killed process holds it until its
-  // last write ends. 0: an error at once.
-  double store_patience_seconds = 0;
+  // last write ends. 0: an error at once. Negative: with coord_store for as long as this server
+  // leads, as the leader before it may still have the store open; else 0.
+  double store_patience_seconds = -1;
   std::string coordinator;  // empty: this process coordinates; else HOST:PORT it joins as reducer
   double coordinator_grace_seconds = -1;  // how long to look for one that is lost, reducer_node.h
   int reducer_index = 0;
@@ -71,6 +72,9 @@ struct ServerOptions {
   // "HOST:PORT": metrics and the status page, while it coordinates; empty: none.
   std::string http;
   std::string http_tls;  // folder with the page's cert.pem and key.pem; empty: plaintext
+  // Asked now and then while it waits for such a store: true ends the wait, as Stop does, and
+  // nothing is served. Any thread; optional.
+  std::function<bool()> gives_up;
   // Called with the page's URL when it serves them; as `serves`.
   std::function<void(const std::string& url)> shows;
   // Called when it serves: before Start returns, or with coord_store when it leads, on a thread of

@@ -38,7 +38,9 @@ void AddTimeoutFlags(Command command, ServerOptions* server) {
       "--store or --coord-store, else 0")
       .Within(0, 3600);
   add("--store-patience", &server->store_patience_seconds,
-      "Wait this long for a store that another server holds; without it refuse such a store")
+      "Wait this long for a store that another server holds; without it refuse such a store, or "
+      "with "
+      "--coord-store wait for as long as this server leads")
       .Within(0, 86'400);
 }
 

@@ -23,7 +23,7 @@ class RocksCoordStore : public CoordStore {
         key_(key),
         name_("the coordinator's store " + directory) {}
 
-  Status Open(Duration patience) {
+  Status Open(const LockPatience& patience) {
     db_.reset();
     RW_ASSIGN_OR_RETURN(db_, OpenDatabase(SafeOptions(env_), directory_, name_, patience));
     return OkStatus();
@@ -87,7 +87,8 @@ class MemoryCoordStore : public CoordStore {
 }  // namespace
 
 StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
-                                                     const std::string& key, Duration patience,
+                                                     const std::string& key,
+                                                     const LockPatience& patience,
                                                      rocksdb::Env* env) {
   if (env == nullptr) env = rocksdb::Env::Default();
   auto store = std::make_unique<RocksCoordStore>(directory, key, env);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
+#include "server/store/lock_patience.h"
 
 namespace rocksdb {
 class Env;
@@ -31,7 +32,7 @@ class CoordStore {
 // `key`. `patience`: as for OpenDatabase. `env`: as for SafeOptions; null: RocksDB's own.
 StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
                                                      const std::string& key,
-                                                     Duration patience = Duration::zero(),
+                                                     const LockPatience& patience = {},
                                                      rocksdb::Env* env = nullptr);
 
 // For servers without a store: in memory only.

@@ -32,7 +32,7 @@ std::vector<Kept> ThoseOf(const std::map<CheckpointId, Kept>& wholes, std::vecto
 }  // namespace
 
 StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory,
-                                                                 Duration patience,
+                                                                 const LockPatience& patience,
                                                                  rocksdb::Env* env) {
   rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;

@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
+#include "server/store/lock_patience.h"
 #include "server/store/parts/part_check.h"
 #include "server/store/record/chunk_index.h"
 #include "server/store/record/homes.h"
@@ -43,7 +44,7 @@ class CheckpointStore {
   // Makes `directory` if needed. Removes incomplete checkpoints. `patience`: as
   // for OpenDatabase. `env`: as for SafeOptions.
   static StatusOr<std::unique_ptr<CheckpointStore>> Open(
-      const std::string& directory, Duration patience = Duration::zero(),
+      const std::string& directory, const LockPatience& patience = {},
       rocksdb::Env* env = rocksdb::Env::Default());
 
   // Until the next call of another.

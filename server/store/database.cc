@@ -7,7 +7,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -22,7 +21,6 @@ namespace {
 constexpr size_t kWriteBufferBytes = 1 << 20;
 constexpr size_t kMaxManifestFileBytes = 4 << 20;
 constexpr size_t kMaxWords = 1024;  // characters of a line of RocksDB's
-constexpr double kLockPauseSeconds = 0.1;
 
 // RocksDB would look for free space by itself, some seconds apart.
 class MendedByUs : public rocksdb::EventListener {
@@ -103,28 +101,22 @@ rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch) {
 
 namespace {
 
-Status OpenUnlocked(const std::string& what, Duration patience,
+Status OpenUnlocked(const std::string& what, const LockPatience& patience,
                     const std::function<rocksdb::Status()>& open) {
-  const TimePoint deadline = Now() + patience;
-  for (bool told = false;; told = true) {
-    const rocksdb::Status status = open();
-    if (status.ok() || !IsLocked(status) || patience == Duration::zero()) {
-      return FromRocks(status, what);
-    }
-    if (Now() >= deadline) {
-      return Unavailable(absl::StrFormat("%s was still held by another process after %.0f s: %s",
-                                         what, ToSeconds(patience), status.ToString()));
-    }
-    if (!told) Log(LogLevel::kWarning, what + " is held by a process that ends: waiting for it");
-    std::this_thread::sleep_for(Seconds(kLockPauseSeconds));
-  }
+  rocksdb::Status opened;
+  RW_RETURN_IF_ERROR(AwaitLock(what, patience, [&] {
+    opened = open();
+    return !IsLocked(opened);
+  }));
+  return FromRocks(opened, what);
 }
 
 }  // namespace
 
 StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
                                                     const std::string& directory,
-                                                    const std::string& what, Duration patience) {
+                                                    const std::string& what,
+                                                    const LockPatience& patience) {
   rocksdb::DB* opened = nullptr;
   RW_RETURN_IF_ERROR(
       OpenUnlocked(what, patience, [&] { return rocksdb::DB::Open(options, directory, &opened); }));
@@ -133,7 +125,7 @@ StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& opti
 
 StatusOr<Database> OpenDatabase(const rocksdb::Options& options, const std::string& directory,
                                 const rocksdb::ColumnFamilyDescriptor& second,
-                                const std::string& what, Duration patience) {
+                                const std::string& what, const LockPatience& patience) {
   rocksdb::Options both = options;
   both.create_missing_column_families = true;
   rocksdb::DB* opened = nullptr;

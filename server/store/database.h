@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "server/store/lock_patience.h"
 
 namespace ringwood {
 
@@ -32,12 +33,12 @@ rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch);
 // A write that need not survive a crash: it does not use the log, so a disk cannot fail it.
 rocksdb::WriteOptions Unlogged();
 
-// Opens for writing. Retries a database that another process holds until `patience` is over (a
-// killed server keeps its lock until its last write ends): Refused without patience, Unavailable
-// after it.
+// Opens for writing. Waits with `patience` for a database that another process holds, with
+// AwaitLock's errors.
 StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
                                                     const std::string& directory,
-                                                    const std::string& what, Duration patience);
+                                                    const std::string& what,
+                                                    const LockPatience& patience);
 
 // The same for a database with a second column family, which is made where it is missing.
 struct Database {
@@ -46,6 +47,6 @@ struct Database {
 };
 StatusOr<Database> OpenDatabase(const rocksdb::Options& options, const std::string& directory,
                                 const rocksdb::ColumnFamilyDescriptor& second,
-                                const std::string& what, Duration patience);
+                                const std::string& what, const LockPatience& patience);
 
 }  // namespace ringwood

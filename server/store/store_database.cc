@@ -13,7 +13,7 @@ StoreDatabase::StoreDatabase(const rocksdb::Options& options, const std::string&
 
 std::string StoreDatabase::name() const { return "the checkpoint store " + directory_; }
 
-Status StoreDatabase::Open(Duration patience) {
+Status StoreDatabase::Open(const LockPatience& patience) {
   const absl::MutexLock lock(&opening_);
   const bool first = reader_ == nullptr;
   ++openings_;

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
+#include "server/store/lock_patience.h"
 
 namespace ringwood {
 
@@ -27,7 +28,7 @@ class StoreDatabase {
 
   // For the first time. `patience`: as for OpenDatabase. Corrupt where the directory has lost the
   // newest checkpoint that was complete: nothing was changed then.
-  Status Open(Duration patience);
+  Status Open(const LockPatience& patience);
 
   // Before every write. True: it was opened again, as a write had failed or its files were gone.
   // Unavailable while a long read goes on or the disk does not let it be opened.

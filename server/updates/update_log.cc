@@ -86,13 +86,13 @@ UpdateLog::~UpdateLog() {
 
 StatusOr<std::unique_ptr<UpdateLog>> UpdateLog::Open(const std::string& directory,
                                                      const UpdateLogOptions& options,
-                                                     Duration patience) {
+                                                     const LockPatience& patience) {
   std::unique_ptr<UpdateLog> log(new UpdateLog(directory, options));
   RW_RETURN_IF_ERROR(log->OpenAgain(patience));
   return log;
 }
 
-Status UpdateLog::OpenAgain(Duration patience) {
+Status UpdateLog::OpenAgain(const LockPatience& patience) {
   absl::MutexLock lock(&reading_);
   if (db_ != nullptr) db_->DestroyColumnFamilyHandle(pieces_);
   db_.reset();

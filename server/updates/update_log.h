@@ -26,6 +26,7 @@
 #include "ringwood/v1/state.pb.h"
 #include "ringwood/v1/updates.pb.h"
 #include "server/store/database.h"
+#include "server/store/lock_patience.h"
 #include "server/updates/chain.h"
 
 namespace ringwood {
@@ -42,7 +43,7 @@ class UpdateLog {
   ~UpdateLog();
   static StatusOr<std::unique_ptr<UpdateLog>> Open(const std::string& directory,
                                                    const UpdateLogOptions& options,
-                                                   Duration patience = Duration::zero());
+                                                   const LockPatience& patience = {});
 
   // An epoch begins, or its coordinator has come back. Of this job are all rounds from here on.
   Status SetEpoch(const v1::EpochRecord& record);
@@ -81,7 +82,7 @@ class UpdateLog {
 
   UpdateLog(const std::string& directory, const UpdateLogOptions& options);
 
-  Status OpenAgain(Duration patience);
+  Status OpenAgain(const LockPatience& patience);
   Status CheckOpen() const ABSL_SHARED_LOCKS_REQUIRED(reading_);
 
   StatusOr<Chain> Read(uint64_t job) const;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
+#include "server/store/lock_patience.h"
 #include "server/store/record/checkpoint_key.h"
 #include "server/updates/update_log.h"
 
@@ -23,7 +24,7 @@ class UpdateService {
   struct Options {
     std::string directory;  // STORE/updates; empty: nothing is kept, and callers are told
     UpdateLogOptions log;
-    Duration patience = Duration::zero();  // as OpenDatabase
+    LockPatience patience = {};  // as OpenDatabase
   };
   // A log that is off is opened where there is one, so that what a job gives up is not replayed
   // later.

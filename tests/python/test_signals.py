@@ -1,7 +1,11 @@
-"""Signals to `ringwood run`; loading the library leaves the host program's handlers as they are."""
+"""Signals to `ringwood run`, and to servers that wait for a store which another one has open; loading the library leaves
+the host program's handlers as they are."""
 
+import contextlib
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,6 +13,9 @@ import time
 import pytest
 
 from conftest import LIBRARY, PROGRAM, ROOT, environment
+from test_membership import serving
+
+SECONDS = 120  # for what takes a few on an idle machine
 
 CODE = """
 import ctypes, signal, sys
@@ -89,3 +96,76 @@ def test_an_empty_tmpdir_is_none():
     ended = subprocess.run([PROGRAM, "run", "-np", "1", "--", "true"], cwd=ROOT, env=environment(TMPDIR=""),
                            capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0 and "checkpoints in /tmp/ringwood-" in ended.stderr, ended.stderr
+
+
+@contextlib.contextmanager
+def started(*flags):
+    """`ringwood server` with all that it says on one pipe."""
+    with subprocess.Popen([PROGRAM, "server", "--listen", "127.0.0.1:0", "--insecure", *map(str, flags)], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment()) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def hears(process, text):
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if text in line:
+            return
+    pytest.fail(f"{text!r} was not said:\n" + "".join(said))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_waits_for_a_store_ends_when_it_is_asked_to(tmp_path, how):
+    with serving("--store", tmp_path / "store"), started("--store", tmp_path / "store", "--store-patience", 3600) as waits:
+        hears(waits, "waiting for it")
+        waits.send_signal(how)
+        assert waits.wait(SECONDS) == 0
+
+
+@pytest.fixture
+def etcd(tmp_path):
+    if shutil.which("etcd") is None:
+        pytest.skip("etcd is not installed (Debian: etcd-server)")
+    ports = []
+    for _ in range(2):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(free.getsockname()[1])
+    clients, peers = (f"http://127.0.0.1:{port}" for port in ports)
+    with open(tmp_path / "etcd.log", "w") as log, subprocess.Popen(
+            ["etcd", "--data-dir", tmp_path / "etcd", "--listen-client-urls", clients, "--advertise-client-urls", clients,
+             "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"],
+            stdout=log, stderr=log) as process:
+        yield f"etcd://127.0.0.1:{ports[0]}/job"
+        process.kill()
+
+
+@pytest.fixture
+def leader_and_standby(etcd, tmp_path):
+    """The leader stands still and has the store open; the standby leads and waits for it."""
+    flags = ("--coord-store", etcd, "--store", tmp_path / "store", "--failure-timeout", 2)
+    with started(*flags) as leader:
+        hears(leader, "listening on")
+        with started(*flags) as standby:
+            hears(standby, "stands by")
+            leader.send_signal(signal.SIGSTOP)
+            hears(standby, "waiting for it")
+            yield leader, standby
+
+
+def test_a_standby_waits_for_the_store_of_the_leader_before_it(leader_and_standby):
+    leader, standby = leader_and_standby
+    leader.send_signal(signal.SIGCONT)
+    hears(standby, "listening on")
+    standby.terminate()
+    assert standby.wait(SECONDS) == 0
+
+
+def test_a_standby_that_waits_for_a_store_ends_when_it_is_asked_to(leader_and_standby):
+    _, standby = leader_and_standby
+    standby.terminate()
+    assert standby.wait(SECONDS) == 0

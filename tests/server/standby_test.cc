@@ -5,8 +5,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <future>
+#include <mutex>
 
+#include "server/store/database.h"
+#include "server/store/store_directory.h"
 #include "tests/server/etcd/cluster.h"
 #include "tests/server/peers/worker.h"
 
@@ -49,9 +53,12 @@ class Standby : public testing::Test {
     ASSERT_TRUE(etcd_->ready().ok()) << etcd_->ready();
   }
 
-  std::unique_ptr<Running> Start() {
+  // `waits`: called while it waits for a store.
+  std::unique_ptr<Running> Start(const std::string& store = "",
+                                 const std::function<void()>& waits = nullptr) {
     auto running = std::make_unique<Running>();
-    ServerOptions options = Embedded();
+    ServerOptions options = Embedded(store);
+    if (waits) options.gives_up = [waits] { return waits(), false; };
     options.coord_store = etcd_->address().text();
     options.token = "token";
     options.failure_timeout_seconds = 10;
@@ -103,6 +110,39 @@ TEST_F(Standby, ALeaderWithoutEtcdSaysThatItMustEnd) {
   EXPECT_THAT(Message(deposed.get()), HasSubstr("no longer leads job"));
   const Status over = server->server->Wait(Seconds(kStandbySeconds));
   EXPECT_EQ(over.code(), StatusCode::kUnavailable) << over;
+}
+
+// The leader that was stopped for a while has the store open until it learns that it leads no more.
+class StandbyWithAStoreInUse : public Standby {
+ protected:
+  void SetUp() override {
+    Standby::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_TRUE(PrepareStore(store_).ok());
+    auto held = OpenDatabase(SafeOptions(), store_ + "/checkpoints", "the store", {});
+    ASSERT_TRUE(held.ok()) << held.status();
+    held_ = *std::move(held);
+    server_ = Start(store_, [this] { std::call_once(once_, [this] { waits_.set_value(); }); });
+    ASSERT_EQ(waits_.get_future().wait_for(std::chrono::duration<double>(kStandbySeconds)),
+              std::future_status::ready);
+  }
+
+  Directory directory_;
+  const std::string store_ = directory_.path() + "/store";
+  std::unique_ptr<rocksdb::DB> held_;
+  std::once_flag once_;
+  std::promise<void> waits_;
+  std::unique_ptr<Running> server_;
+};
+
+TEST_F(StandbyWithAStoreInUse, WaitsForItAndServesWhenItIsFree) {
+  held_.reset();
+  EXPECT_TRUE(server_->Serves());
+}
+
+TEST_F(StandbyWithAStoreInUse, StopsWhileItWaits) {
+  server_->server->Stop();
+  EXPECT_TRUE(server_->server->Wait(Seconds(kStandbySeconds)).ok());
 }
 
 TEST_F(Standby, WhatItIsStartedWithIsCheckedAtOnce) {

@@ -364,6 +364,9 @@ TEST_F(StoreTest, WaitsForOneThatStillHoldsTheLockWhereItIsTold) {
             StatusCode::kFailedPrecondition);
   const Status late = OpenDatabase(options, store_, "the database", Seconds(0.3)).status();
   EXPECT_EQ(late.code(), StatusCode::kUnavailable) << late;
+  const Status given_up =
+      OpenDatabase(options, store_, "the database", {Seconds(600), [] { return true; }}).status();
+  EXPECT_THAT(Message(given_up), HasSubstr("this server ends: it waits no longer for the data"));
   auto second = std::async(std::launch::async, [&] {
     return OpenDatabase(options, store_, "the database", Seconds(60)).status();
   });

@@ -15,6 +15,7 @@
 #include "proto/store_places.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/calls/limits.h"
+#include "server/store/lock_patience.h"
 #include "server/store/record/checkpoint_key.h"
 #include "server/store/record/retention.h"
 
@@ -31,8 +32,8 @@ class StoreService {
     std::string store = {};  // DIR
     // A further store of a job, which keeps parts of the checkpoints of another: DIR/parts/INDEX.
     bool further = false;
-    Access access = {};                    // by which the main store calls the further ones
-    Duration patience = Duration::zero();  // with another process's lock, see OpenDatabase
+    Access access = {};          // by which the main store calls the further ones
+    LockPatience patience = {};  // with another process's lock, see OpenDatabase
     Retention retention;
     uint64_t max_bytes = 0;  // of the directory; a checkpoint beyond it fails; 0: no limit
     // Called with the progress of reading a checkpoint before a job resumes from it; optional. On a
