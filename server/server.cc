@@ -26,11 +26,21 @@
 #include "server/whereabouts.h"
 
 namespace ringwood {
+namespace {
+
+// What would end a server that stands by only when it leads. The leader may have the databases
+// open.
+Status CheckStoreAhead(const std::string& store) {
+  if (store.empty()) return OkStatus();
+  if (PrepareStore(store).ok()) return OkStatus();
+  return PrepareStore(store);  // another server may have made it at the same moment
+}
+
+}  // namespace
 
 struct Server::Parts {
   ServerOptions options;
   int port = 0;
-  std::string http;  // where the status page is served; empty: nowhere
   // One of these; of a process that is a reducer alone the last two.
   std::unique_ptr<JobHost> job;
   std::unique_ptr<Deployment> deployment;
@@ -53,6 +63,7 @@ struct Server::Parts {
   Status StartServing();
   void StartReducer();
   Status OpenFurtherStore();
+  Status OpenStatusPort();
   Status ShowStatus();
   Status Serve(std::unique_ptr<CoordStore> record);
   void StandBy(const EtcdAddress& etcd);
@@ -122,16 +133,24 @@ Status Server::Parts::OpenFurtherStore() {
   return OkStatus();
 }
 
-Status Server::Parts::ShowStatus() {
-  if (http.empty()) return OkStatus();
+// Its pages are asked for after ShowStatus only.
+Status Server::Parts::OpenStatusPort() {
+  if (options.http.empty()) return OkStatus();
+  RW_ASSIGN_OR_RETURN(const std::string http, ChooseHttp(options));
   StatusPages::Options pages;
   pages.token = options.token;
-  if (deployment != nullptr) {
+  if (options.jobs > 0) {
     pages.status_of = [this](const std::string& token) { return deployment->StatusesOf(token); };
   } else {
     pages.status = [this] { return job->coordinator().Describe(); };
   }
   RW_ASSIGN_OR_RETURN(shown, StatusPort::Open(http, options.http_tls, std::move(pages)));
+  return OkStatus();
+}
+
+Status Server::Parts::ShowStatus() {
+  if (shown == nullptr) return OkStatus();
+  RW_RETURN_IF_ERROR(shown->Listen());
   if (options.shows) options.shows(shown->url());
   return OkStatus();
 }
@@ -190,9 +209,7 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   };
   if (options.coordinator.empty()) {
     RW_RETURN_IF_ERROR(parts->OpenPort());
-    if (!options.http.empty()) {
-      RW_ASSIGN_OR_RETURN(parts->http, ChooseHttp(options));
-    }
+    RW_RETURN_IF_ERROR(parts->OpenStatusPort());
   }
   std::unique_ptr<Server> server(new Server(std::move(parts)));
   if (!options.coordinator.empty()) {
@@ -204,6 +221,7 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   } else {
     RW_ASSIGN_OR_RETURN(const EtcdAddress etcd,
                         ParseEtcdAddress(options.coord_store, options.etcd_tls));
+    RW_RETURN_IF_ERROR(CheckStoreAhead(options.store));
     server->parts_->StandBy(etcd);
   }
   return server;

@@ -33,6 +33,7 @@ using Secured = beast::ssl_stream<beast::tcp_stream>;
 using Context = PageCertificate::Context;
 
 constexpr int kBacklog = 128;
+const std::string kCannotListen = "cannot listen for --http ";
 constexpr std::chrono::milliseconds kPause{100};  // until the next try when no descriptor was left
 
 // Nothing that the page does not bring along; and it is no part of another page.
@@ -148,8 +149,8 @@ class Visit : public std::enable_shared_from_this<Visit<Stream>> {
 
 class HttpServer::Door {
  public:
-  Door(std::unique_ptr<PageCertificate> certificate, Handler handler)
-      : certificate_(std::move(certificate)), handler_(std::move(handler)) {}
+  Door(const std::string& address, std::unique_ptr<PageCertificate> certificate, Handler handler)
+      : address_(address), certificate_(std::move(certificate)), handler_(std::move(handler)) {}
 
   ~Door() {
     io_.stop();
@@ -157,13 +158,9 @@ class HttpServer::Door {
     ended_ = true;
   }
 
-  Status Listen(const SocketAddress& place) {
+  Status Take(const SocketAddress& place) {
     const int listener = BindTcp(place, true);
-    if (listener < 0 || ::listen(listener, kBacklog) != 0) {
-      const int error = errno;
-      if (listener >= 0) ::close(listener);
-      return Refused(WhyNot(error));
-    }
+    if (listener < 0) return Refused(WhyNot(errno));
     Error error;
     acceptor_.assign(place.family() == AF_INET6 ? Tcp::v6() : Tcp::v4(), listener, error);
     if (error) {
@@ -171,6 +168,11 @@ class HttpServer::Door {
       return Refused(error.message());
     }
     port_ = SocketAddress::OfSocket(listener).port();
+    return OkStatus();
+  }
+
+  Status Listen() {
+    if (::listen(acceptor_.native_handle(), kBacklog) != 0) return Refused(WhyNot(errno));
     Accept();
     for (int i = 0; i < kThreads; ++i) {
       threads_.emplace_back([this] {
@@ -182,6 +184,7 @@ class HttpServer::Door {
   }
 
   int port() const { return port_; }
+  const std::string& address() const { return address_; }
 
  private:
   // On the acceptor's strand, but for the first time.
@@ -226,6 +229,7 @@ class HttpServer::Door {
     });
   }
 
+  const std::string address_;
   const std::unique_ptr<PageCertificate> certificate_;  // null: plaintext
   const Handler handler_;
   bool ended_ = false;  // its threads have
@@ -247,15 +251,15 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Open(const std::string& addres
   if (!tls.empty()) {
     RW_ASSIGN_OR_RETURN(certificate, PageCertificate::Open(tls));
   }
-  auto door = std::make_unique<Door>(std::move(certificate), std::move(handler));
-  if (const Status listens = door->Listen(place); !listens.ok()) {
-    return Annotate(listens, "cannot listen for --http " + address);
-  }
+  auto door = std::make_unique<Door>(address, std::move(certificate), std::move(handler));
+  RW_RETURN_IF_ERROR(Annotate(door->Take(place), kCannotListen + address));
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(door)));
 }
 
 HttpServer::HttpServer(std::unique_ptr<Door> door) : door_(std::move(door)) {}
 HttpServer::~HttpServer() = default;
 int HttpServer::port() const { return door_->port(); }
+
+Status HttpServer::Listen() { return Annotate(door_->Listen(), kCannotListen + door_->address()); }
 
 }  // namespace ringwood

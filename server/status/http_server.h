@@ -25,11 +25,15 @@ class HttpServer {
 
   // At `address`, an IP address and a port; 0: the kernel chooses. `tls`: a folder for
   // PageCertificate, whose errors are ours; empty: plaintext. Refused: the port is in use.
+  // Connections are refused until Listen.
   static StatusOr<std::unique_ptr<HttpServer>> Open(const std::string& address,
                                                     const std::string& tls, Handler handler);
   ~HttpServer();  // waits for the requests that are being answered
 
   int port() const;
+
+  // Answers from now on, with the errors of Open. Once.
+  Status Listen();
 
  private:
   class Door;

@@ -19,6 +19,7 @@ class StatusPort {
                                                     const std::string& tls,
                                                     StatusPages::Options pages);
 
+  Status Listen() { return http_->Listen(); }      // once; connections are refused until then
   const std::string& url() const { return url_; }  // of the page, as a browser takes it
 
  private:

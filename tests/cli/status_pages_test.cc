@@ -207,6 +207,8 @@ std::unique_ptr<HttpServer> Serving() {
   auto server = HttpServer::Open(
       "127.0.0.1:0", "", [](const HttpRequest& request) { return Pages(false).Answer(request); });
   EXPECT_TRUE(server.ok()) << server.status();
+  const Status listens = (*server)->Listen();
+  EXPECT_TRUE(listens.ok()) << listens;
   return *std::move(server);
 }
 
@@ -276,6 +278,7 @@ TEST(HttpServer, ListensOnIpv6) {
     GTEST_SKIP() << "this machine has no ::1";
   }
   ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_TRUE((*server)->Listen().ok());
   EXPECT_GT((*server)->port(), 0);
 }
 

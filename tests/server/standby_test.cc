@@ -5,9 +5,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <fstream>
 #include <functional>
 #include <future>
 #include <mutex>
+#include <utility>
 
 #include "server/store/database.h"
 #include "server/store/store_directory.h"
@@ -155,11 +157,19 @@ TEST_F(Standby, WhatItIsStartedWithIsCheckedAtOnce) {
   options.coord_store = etcd_->address().text();
   options.coordinator = "127.0.0.1:1";
   EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kInvalidArgument);
-  auto first = Start();
   options.coordinator = "";
+  Directory foreign;
+  options.store = foreign.path();
+  std::ofstream(foreign.path() + "/thesis.tex") << "x";
+  EXPECT_THAT(Message(Server::Start(options).status()), HasSubstr("is not a Ringwood store"));
+  options.store = "";
+  auto first = Start();
   options.listen = "127.0.0.1:" + std::to_string(first->server->port());
   ASSERT_TRUE(first->Serves());
   EXPECT_THAT(Message(Server::Start(options).status()), HasSubstr("in use"));
+  options.http = std::exchange(options.listen, "127.0.0.1:0");
+  EXPECT_THAT(Message(Server::Start(options).status()),
+              testing::AllOf(HasSubstr("--http"), HasSubstr("the port is in use")));
 }
 
 }  // namespace
