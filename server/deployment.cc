@@ -10,6 +10,7 @@
 #include "proto/job_token.h"
 #include "proto/token.h"
 #include "server/deployed_job.h"
+#include "server/store/private_folder.h"
 #include "server/whereabouts.h"
 
 namespace ringwood {
@@ -52,11 +53,8 @@ StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const ServerOptions& op
                                                          const std::string& address) {
   std::unique_ptr<Deployment> deployment(new Deployment(options, address));
   if (!options.store.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(options.store + "/jobs", error);
-    if (error) {
-      return Refused("cannot make the folder " + options.store + "/jobs: " + error.message());
-    }
+    RW_RETURN_IF_ERROR(PreparePrivateFolder(options.store, "jobs"));
+    RW_ASSIGN_OR_RETURN(deployment->lock_, FolderLock::Take(options.store, StorePatience(options)));
   }
   Deployment* const raw = deployment.get();
   raw->loop_.Post([raw] {
@@ -184,7 +182,7 @@ void Deployment::Close(const std::string& job) {
   const Labelled label(job);
   host->StopCoordinator("the job is idle and being closed: ask again");
   host->Stop();
-  if (!options_.store.empty()) TakeBackWhereabouts(FolderOf(job));
+  if (!options_.store.empty()) TakeBackWhereabouts(FolderOf(job), address_);
   Forget(job);
 }
 
@@ -262,7 +260,7 @@ void Deployment::Stop(const std::string& reason) {
   for (JobHost* host : hosts) host->Stop();
   if (options_.store.empty()) return;
   absl::MutexLock lock(&mutex_);
-  for (const auto& [job, host] : hosts_) TakeBackWhereabouts(FolderOf(job));
+  for (const auto& [job, host] : hosts_) TakeBackWhereabouts(FolderOf(job), address_);
 }
 
 }  // namespace ringwood

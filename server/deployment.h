@@ -27,13 +27,15 @@
 #include "server/known_jobs.h"
 #include "server/server_options.h"
 
+#include "server/store/folder_lock.h"
 namespace ringwood {
 
 class Deployment {
  public:
   // `options` are those of the whole server, with its secret and its store; `address`: where the
   // reducers of this process find it. Opens the jobs that were open when the process before was
-  // killed: their members look for them.
+  // killed: their members look for them. Refused for a folder that is none of ours, or that other
+  // users can write to; and as AwaitLock says it where another deployment has the store.
   static StatusOr<std::unique_ptr<Deployment>> Create(const ServerOptions& options,
                                                       const std::string& address);
   ~Deployment();  // after Stop, when gRPC's server is gone
@@ -85,6 +87,7 @@ class Deployment {
   const ServerOptions options_;
   const std::string address_;
   absl::Mutex mutex_;
+  std::unique_ptr<FolderLock> lock_;  // of the store: one deployment at a time has it
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   JobRegister register_ ABSL_GUARDED_BY(mutex_);
   // Of jobs that are open or being closed. Made on loop_, and destroyed there or with this.

@@ -49,8 +49,8 @@ struct Server::Parts {
   std::unique_ptr<JobFollower> follower;
   std::unique_ptr<DeploymentDoors> doors;
   std::unique_ptr<GrpcServer> grpc;
-  std::unique_ptr<StatusPort> shown;
-  bool keeps_address = false;              // and token in the store
+  std::unique_ptr<StatusPort> shown;       // null without http
+  std::string kept_address;                // in the store, with the token; empty: none is there
   std::unique_ptr<Leadership> leadership;  // with coord_store; its thread starts what is above
 
   absl::Mutex mutex;
@@ -77,8 +77,8 @@ struct Server::Parts {
 
 // Where this user finds it. Who cannot must name it, no more.
 void Server::Parts::KeepAddress() {
-  keeps_address = true;
-  const Status kept = LeaveWhereabouts(options, serving_address());
+  kept_address = serving_address();
+  const Status kept = LeaveWhereabouts(options, kept_address);
   if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
 }
 
@@ -248,13 +248,16 @@ void Server::Stop() {
   parts_->follower.reset();
   if (parts_->job != nullptr) parts_->job->Stop();
   if (parts_->further != nullptr) parts_->further->Stop();
+  // While the store is locked: who waits for it leaves its own.
+  if (!parts_->kept_address.empty()) {
+    TakeBackWhereabouts(parts_->options.store, parts_->kept_address);
+  }
   if (parts_->grpc != nullptr) parts_->grpc->Shutdown();
   parts_->grpc.reset();
   parts_->job.reset();
   parts_->further.reset();
   parts_->doors.reset();
   parts_->deployment.reset();
-  if (parts_->keeps_address) TakeBackWhereabouts(parts_->options.store);
   parts_->leadership.reset();  // resigns
 }
 

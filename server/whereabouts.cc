@@ -19,7 +19,9 @@ Status LeaveWhereabouts(const ServerOptions& options, const std::string& address
                    address + (options.start.empty() ? "" : "\n" + options.start));
 }
 
-void TakeBackWhereabouts(const std::string& folder) {
+void TakeBackWhereabouts(const std::string& folder, const std::string& address) {
+  const auto left = ReadTokenFile("the store", AddressFile(folder));
+  if (!left.ok() || *left != address) return;
   for (const std::string& file : {AddressFile(folder), TokenFile(folder), IdentityFile(folder)}) {
     unlink(file.c_str());
   }

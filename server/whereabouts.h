@@ -15,7 +15,7 @@ namespace ringwood {
 // has what to bring.
 Status LeaveWhereabouts(const ServerOptions& options, const std::string& address);
 
-// Removes what was left there.
-void TakeBackWhereabouts(const std::string& folder);
+// Removes what was left there with this address. What another server has left since stays.
+void TakeBackWhereabouts(const std::string& folder, const std::string& address);
 
 }  // namespace ringwood

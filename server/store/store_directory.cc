@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "server/store/database.h"
+#include "server/store/private_folder.h"
 #include "server/store/record/sealed.h"
 
 namespace ringwood {
@@ -29,14 +30,6 @@ constexpr size_t kMaxSmallFile = 4096;
 
 std::string FormatLine(int format = kStoreFormat) {
   return absl::StrFormat("ringwood-store %d\n", format);
-}
-
-// A full or failing disk may be fixed while the job continues or is restarted; what the path
-// itself forbids is configuration.
-Status Errno(const std::string& what) {
-  const std::string message = what + ": " + std::strerror(errno);
-  if (errno == ENOSPC || errno == EDQUOT) return Unavailable(message + ": free space on this disk");
-  return errno == EIO ? Unavailable(message) : Refused(message);
 }
 
 bool HasStrangers(const std::string& directory) {
@@ -52,13 +45,13 @@ bool HasStrangers(const std::string& directory) {
 StatusOr<std::string> ReadSmallFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) {
-    return errno == ENOENT ? NotFound("there is no " + path) : Errno("cannot read " + path);
+    return errno == ENOENT ? NotFound("there is no " + path) : FolderError("cannot read " + path);
   }
   std::string content(kMaxSmallFile + 1, '\0');
   struct stat about {};
   const bool regular = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
   const ssize_t bytes = regular ? read(file, content.data(), content.size()) : 0;
-  const Status failed = bytes < 0 ? Errno("cannot read " + path) : OkStatus();
+  const Status failed = bytes < 0 ? FolderError("cannot read " + path) : OkStatus();
   close(file);
   RW_RETURN_IF_ERROR(failed);
   if (!regular || bytes > static_cast<ssize_t>(kMaxSmallFile)) {
@@ -66,71 +59,6 @@ StatusOr<std::string> ReadSmallFile(const std::string& path) {
   }
   content.resize(static_cast<size_t>(bytes));
   return content;
-}
-
-// `path` is a folder of ours that no other user can write to.
-Status CheckOwner(const std::string& path) {
-  struct stat about {};
-  if (lstat(path.c_str(), &about) != 0) return Errno("cannot look at " + path);
-  if (!S_ISDIR(about.st_mode)) return Refused(path + " is not a folder");
-  if (about.st_uid != geteuid()) {
-    return Refused(absl::StrFormat(
-        "%s belongs to user %d, this server is user %d: who writes there could replace "
-        "checkpoints; "
-        "give another --store directory, or chown -R %d this one if you trust what is in it",
-        path, about.st_uid, geteuid(), geteuid()));
-  }
-  if ((about.st_mode & (S_IWGRP | S_IWOTH)) == 0) return OkStatus();
-  return Refused(path +
-                 " can be written to by other users, who could replace checkpoints: give another "
-                 "--store directory, or chmod -R go-w this one if you trust what is in it");
-}
-
-// Without what follows no link and has no parent of its own: a slash at the end, ".".
-fs::path Named(const std::string& directory) {
-  std::error_code error;
-  const fs::path path = fs::absolute(directory, error).lexically_normal();
-  if (error) return directory;
-  return path.has_filename() ? path : path.parent_path();
-}
-
-// `directory` cannot be replaced by another user while we use it.
-Status CheckPlace(const fs::path& directory) {
-  struct stat about {};
-  if (lstat(directory.c_str(), &about) == 0 && S_ISLNK(about.st_mode) &&
-      about.st_uid != geteuid()) {
-    return Refused(absl::StrFormat("%s is a link of user %d: give another --store directory",
-                                   directory.string(), about.st_uid));
-  }
-  const fs::path parent = directory.parent_path();
-  if (stat(parent.c_str(), &about) != 0 || (about.st_mode & S_IWOTH) == 0 ||
-      (about.st_mode & S_ISVTX) != 0) {
-    return OkStatus();
-  }
-  return Refused(parent.string() +
-                 " can be written to by everybody, who could replace the store in it: give "
-                 "another --store directory, or chmod +t it");
-}
-
-// What was created and renamed in it survives a power loss.
-Status SyncDirectory(const std::string& directory, rocksdb::Env* env) {
-  const rocksdb::IOOptions plain;
-  std::unique_ptr<rocksdb::FSDirectory> handle;
-  rocksdb::IOStatus done = env->GetFileSystem()->NewDirectory(directory, plain, &handle, nullptr);
-  if (done.ok()) done = handle->Fsync(plain, nullptr);
-  return FromRocks(done, "cannot sync " + directory);
-}
-
-// With its parents, which get the usual permissions; durable when it returns.
-Status MakeDirectory(const fs::path& path, mode_t mode, rocksdb::Env* env) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) return OkStatus();
-  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
-  if (parent != path) RW_RETURN_IF_ERROR(MakeDirectory(parent, 0777, env));
-  if (mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
-    return Errno("cannot create the store directory " + path.string());
-  }
-  return SyncDirectory(parent, env);
 }
 
 }  // namespace
@@ -228,16 +156,11 @@ StatusOr<int> FormatOf(const std::string& directory) {
 Status CheckStore(const std::string& directory) { return FormatOf(directory).status(); }
 
 Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
-  std::error_code error;
-  RW_RETURN_IF_ERROR(MakeDirectory(directory, 0700, env));
-  RW_RETURN_IF_ERROR(CheckPlace(Named(directory)));
-  const std::string place = fs::canonical(directory, error);  // --store may name a link to it
-  if (error) return Refused("cannot find " + directory + ": " + error.message());
-  RW_RETURN_IF_ERROR(CheckPlace(place));
+  RW_ASSIGN_OR_RETURN(const std::string place, PlaceOf(directory, env));
   if (!HasStrangers(place)) {
     chmod(place.c_str(), 0700);  // it is empty; CheckOwner checks the result
     RW_RETURN_IF_ERROR(CheckOwner(place));
-    if (access(place.c_str(), W_OK) != 0) return Errno("cannot write to " + place);
+    if (access(place.c_str(), W_OK) != 0) return FolderError("cannot write to " + place);
     RW_RETURN_IF_ERROR(ReplaceFile(place + "/FORMAT", FormatLine(), env));
   }
   RW_ASSIGN_OR_RETURN(const int format, FormatOf(place));

@@ -247,6 +247,46 @@ TEST(Deployment, AStoreThatIsNoneBreaksItsJobAlone) {
   ExpectCommit(whole.a, whole.b, 1);
 }
 
+TEST(Deployment, OneAtATimeHasAStore) {
+  Directory directory;
+  const std::string store = directory.path() + "/store";
+  auto server = Server::Start(Many(store));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Status second = Server::Start(Many(store)).status();
+  EXPECT_EQ(second.code(), StatusCode::kFailedPrecondition) << second;
+  EXPECT_THAT(Message(second), HasSubstr("is in use by another process"));
+  EXPECT_TRUE(std::filesystem::exists(store + "/address")) << "the first one's";
+  (*server)->Stop();
+  EXPECT_FALSE(std::filesystem::exists(store + "/address"));
+  EXPECT_TRUE(Server::Start(Many(store)).ok());
+}
+
+TEST(Deployment, WhatAnotherServerHasLeftStays) {
+  Directory directory;
+  const std::string store = directory.path() + "/store";
+  auto server = Server::Start(Many(store));
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::ofstream(store + "/address") << "127.0.0.1:1";
+  (*server)->Stop();
+  EXPECT_TRUE(std::filesystem::exists(store + "/address"));
+  EXPECT_TRUE(std::filesystem::exists(store + "/token"));
+}
+
+TEST(Deployment, ItsFolderIsItsUsersAlone) {
+  namespace fs = std::filesystem;
+  Directory directory;
+  const std::string open = directory.path() + "/open", foreign = directory.path() + "/foreign";
+  fs::create_directory(open);
+  fs::permissions(open, fs::perms::all);
+  ASSERT_TRUE(Server::Start(Many(open)).ok());
+  EXPECT_EQ(fs::status(open).permissions(), fs::perms::owner_all);
+  fs::permissions(open, fs::perms::all);
+  EXPECT_THAT(Message(Server::Start(Many(open)).status()), HasSubstr("can be written to by other"));
+  fs::create_directory(foreign);
+  std::ofstream(foreign + "/thesis.tex") << "x";
+  EXPECT_THAT(Message(Server::Start(Many(foreign)).status()), HasSubstr("has other files"));
+}
+
 TEST(Deployment, EveryCallOfAJobIsAskedForAJobsToken) {
   auto server = Server::Start(Many());
   ASSERT_TRUE(server.ok()) << server.status();
