@@ -89,7 +89,8 @@ bool JobRegister::MakeRoom(TimePoint now) {
   Job* idlest = nullptr;
   for (auto& [name, job] : jobs_) {
     if (job.phase == Phase::kClosing) return true;  // a place is about to be free
-    const bool idle = job.phase == Phase::kOpen && job.waking_calls == 0 && job.last_call < now;
+    const bool idle = job.phase == Phase::kOpen && job.waking_calls == 0 && job.last_call < now &&
+                      now >= job.held_until;
     if (idle && (idlest == nullptr || job.last_call < idlest->last_call)) idlest = &job;
   }
   if (idlest == nullptr) return false;
@@ -137,17 +138,19 @@ void JobRegister::Left(const std::string& name, bool of_server, TimePoint now) {
   job.last_call = std::max(job.last_call, now);
 }
 
-void JobRegister::Opened(const std::string& name, const Status& status, TimePoint now) {
+void JobRegister::Opened(const std::string& name, const Status& status, TimePoint now,
+                         Duration held) {
   Job& job = jobs_.at(name);
   job.phase = status.ok() ? Phase::kOpen : Phase::kBroken;
   job.why = status;
   job.since = job.last_call = now;
+  job.held_until = now + held;
 }
 
 std::vector<std::string> JobRegister::Close(TimePoint now) {
   std::vector<std::string> closing;
   for (auto& [name, job] : jobs_) {
-    if (job.phase != Phase::kOpen || job.waking_calls > 0) continue;
+    if (job.phase != Phase::kOpen || job.waking_calls > 0 || now < job.held_until) continue;
     const bool given_up = job.last_call == TimePoint::min();
     if (!given_up && now - job.last_call < Seconds(options_.idle_seconds)) continue;
     job.phase = Phase::kClosing;

@@ -62,8 +62,9 @@ class JobRegister {
   // A call that was let in has ended.
   void Left(const std::string& job, bool of_server, TimePoint now);
 
-  // What became of kOpen.
-  void Opened(const std::string& job, const Status& status, TimePoint now);
+  // What became of kOpen. `held`: so long it is not idle, as its members are on their way.
+  void Opened(const std::string& job, const Status& status, TimePoint now,
+              Duration held = Duration::zero());
   // Jobs that are to be closed now; calls that come meanwhile wait. Tell Closed when no call is
   // left.
   std::vector<std::string> Close(TimePoint now);
@@ -79,7 +80,8 @@ class JobRegister {
  private:
   struct Job {
     Phase phase = Phase::kOpening;
-    TimePoint since;      // of the phase
+    TimePoint since;  // of the phase
+    TimePoint held_until;
     TimePoint last_call;  // of a rank or an observer: when it came or ended
     uint64_t calls = 0, refused = 0;
     uint64_t open_calls = 0;    // of all

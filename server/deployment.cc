@@ -91,7 +91,8 @@ void Deployment::OpenThoseThatWereOpen() {
       const auto answer = register_.Call(job, false, Now());
       if (answer.verdict != JobRegister::Verdict::kOpen) continue;
     }
-    Open(job);
+    // Its members look for it: until they had time to find it, it is not idle.
+    Open(job, Seconds(ReattachGraceSeconds(OptionsOf(job))));
   }
 }
 
@@ -109,13 +110,13 @@ StatusOr<std::unique_ptr<JobHost>> Deployment::OpenHost(const std::string& job) 
 }
 
 // On loop_.
-void Deployment::Open(const std::string& job) {
+void Deployment::Open(const std::string& job, Duration held) {
   StatusOr<std::unique_ptr<JobHost>> host = OpenHost(job);
   Log(host.ok() ? LogLevel::kInfo : LogLevel::kError,
       host.ok() ? "the job " + job + " is open"
                 : "the job " + job + " cannot be opened: " + Message(host.status()));
   absl::MutexLock lock(&mutex_);
-  register_.Opened(job, host.status(), Now());
+  register_.Opened(job, host.status(), Now(), held);
   if (host.ok()) hosts_[job] = *std::move(host);
 }
 

@@ -19,6 +19,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "jobs/job_register.h"
@@ -76,7 +77,7 @@ class Deployment {
   ServerOptions OptionsOf(const std::string& job);
   void OpenThoseThatWereOpen();
   StatusOr<std::unique_ptr<JobHost>> OpenHost(const std::string& job);
-  void Open(const std::string& job);
+  void Open(const std::string& job, Duration held = Duration::zero());
   void LookOn();
   void Look();
   void Close(const std::string& job);

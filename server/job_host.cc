@@ -71,6 +71,12 @@ LockPatience StorePatience(const ServerOptions& options) {
   return {Seconds(std::max(kLeastLeadersPatience, leads)), options.gives_up};
 }
 
+double ReattachGraceSeconds(const ServerOptions& options) {
+  if (options.reattach_grace_seconds >= 0) return options.reattach_grace_seconds;
+  const bool kept = !options.store.empty() || !options.coord_store.empty();
+  return kept ? kReattachSeconds : 0;
+}
+
 JobHost::JobHost(const ServerOptions& options)
     : options_(options), reducer_incarnation_(Unpredictable() | 1) {}
 
@@ -148,10 +154,7 @@ MembershipOptions JobHost::Membership() const {
           ? "the jobs of a deployment keep theirs in its own store"
           : "the server that coordinates has none (start it with --store, or none of them)";
   membership.host = options_.host;
-  const bool kept = !options_.store.empty() || !options_.coord_store.empty();
-  membership.reattach_grace_seconds = options_.reattach_grace_seconds < 0
-                                          ? (kept ? kReattachSeconds : 0)
-                                          : options_.reattach_grace_seconds;
+  membership.reattach_grace_seconds = ReattachGraceSeconds(options_);
   membership.has_successor = (options_.of_deployment || !options_.coord_store.empty()) &&
                              membership.reattach_grace_seconds > 0;
   membership.hash = [key = options_.token](uint64_t incarnation) {

@@ -28,6 +28,9 @@ std::unique_ptr<ReducerNode> MakeReducer(const ServerOptions& options,
 // As the options say, for a store that another process has open.
 LockPatience StorePatience(const ServerOptions& options);
 
+// How long members of the epoch on record may take to come back.
+double ReattachGraceSeconds(const ServerOptions& options);
+
 class JobHost {
  public:
   // Opens the stores and coordinates. `record`: null: it is in the store, or in memory without one.

@@ -62,6 +62,9 @@ std::string Happen(JobRegister* jobs, std::istringstream* words) {
   if (verb == "left") return jobs->Left(job, false, At(time)), "ok";
   if (verb == "server-left") return jobs->Left(job, true, At(time)), "ok";
   if (verb == "opened") return jobs->Opened(job, OkStatus(), At(time)), "ok";
+  if (verb == "restored") {
+    return jobs->Opened(job, OkStatus(), At(time), Seconds(std::stod(rest))), "ok";
+  }
   if (verb == "failed") return jobs->Opened(job, Refused(rest), At(time)), "ok";
   if (verb == "closed") return jobs->Closed(job), "ok";
   if (verb == "look") return "close " + absl::StrJoin(jobs->Close(At(time)), " ");
@@ -102,7 +105,7 @@ TEST(JobRegister, FollowsTheScripts) {
     }
     ++scripts;
   }
-  EXPECT_EQ(scripts, 5);
+  EXPECT_EQ(scripts, 6);
 }
 
 TEST(JobLimits, AreReadALineAJob) {
