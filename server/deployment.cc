@@ -221,7 +221,12 @@ void Deployment::Refresh() {
   for (const auto& [job, host] : open) {
     const StatusOr<v1::StatusResponse> status = host->coordinator().Describe();
     std::optional<uint64_t> bytes;
-    if (measures) bytes = BytesBelow(FolderOf(job));
+    bool news = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      news = known_.IsNews(job, status);
+    }
+    if (measures || news) bytes = BytesBelow(FolderOf(job));
     absl::MutexLock lock(&mutex_);
     known_.Saw(job, status, bytes);
   }

@@ -27,8 +27,8 @@
 #include "server/job_host.h"
 #include "server/known_jobs.h"
 #include "server/server_options.h"
-
 #include "server/store/folder_lock.h"
+
 namespace ringwood {
 
 class Deployment {
@@ -87,8 +87,8 @@ class Deployment {
 
   const ServerOptions options_;
   const std::string address_;
-  absl::Mutex mutex_;
   std::unique_ptr<FolderLock> lock_;  // of the store: one deployment at a time has it
+  absl::Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   JobRegister register_ ABSL_GUARDED_BY(mutex_);
   // Of jobs that are open or being closed. Made on loop_, and destroyed there or with this.

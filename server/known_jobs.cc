@@ -19,6 +19,12 @@ void KnownJobs::Saw(const std::string& job, const StatusOr<v1::StatusResponse>& 
   known.status.set_name(job);
 }
 
+bool KnownJobs::IsNews(const std::string& job, const StatusOr<v1::StatusResponse>& status) const {
+  const auto known = known_.find(job);
+  if (known == known_.end()) return true;
+  return status.ok() && status->last_failure() != known->second.status.last_failure();
+}
+
 void KnownJobs::Forget(const std::string& job) { known_.erase(job); }
 
 std::vector<v1::StatusResponse> KnownJobs::Statuses(const JobRegister& jobs) const {

@@ -23,6 +23,8 @@ class KnownJobs {
   // was not measured this time.
   void Saw(const std::string& job, const StatusOr<v1::StatusResponse>& status,
            std::optional<uint64_t> store_bytes);
+  // Whether this look says what nobody knew: the first of a job, or one that sees a failure.
+  bool IsNews(const std::string& job, const StatusOr<v1::StatusResponse>& status) const;
   void Forget(const std::string& job);  // it is closed
 
   // Of the jobs that `jobs` says are open, by name.

@@ -364,6 +364,19 @@ TEST(KnownJobs, ALookThatFailsOrDoesNotMeasureLeavesWhatWasKnown) {
   EXPECT_EQ(all.jobs(0).store_bytes(), 600u);
 }
 
+TEST(KnownJobs, TheFirstLookAtAJobAndAFailureAreNews) {
+  KnownJobs known;
+  v1::StatusResponse status = TrainsWith(1, 7);
+  EXPECT_TRUE(known.IsNews("one", status));
+  known.Saw("one", status, 0);
+  EXPECT_FALSE(known.IsNews("one", status));
+  EXPECT_FALSE(known.IsNews("one", TimedOut("busy")));
+  status.set_last_failure("rank 0: its store is full");
+  EXPECT_TRUE(known.IsNews("one", status));
+  known.Saw("one", status, 0);
+  EXPECT_FALSE(known.IsNews("one", status));
+}
+
 TEST(KnownJobs, OnlyOpenJobsShowTheirStatusWhichHasTheirName) {
   const JobRegister jobs = OneOpen();
   KnownJobs known;
