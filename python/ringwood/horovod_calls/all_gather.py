@@ -6,7 +6,7 @@ from ..errors import InvalidError
 from .all_reduce import allreduce_async
 from .compared import number_of, numbered, refuse_differing
 from .handle import grouped, handle_of, synchronize, waited
-from .operation import Sum
+from .operation import Average
 from .process_set import global_process_set, group_of
 
 
@@ -48,8 +48,8 @@ class _AllGather(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         rows = synchronize(allgather_async(torch.tensor([ctx.mine]), None, ctx.process_set)).tolist()
-        total = synchronize(allreduce_async(gradient, op=Sum, process_set=ctx.process_set))
-        return total.split(rows)[ctx.process_set.rank()], None
+        average = synchronize(allreduce_async(gradient, op=Average, process_set=ctx.process_set))  # as Horovod has it
+        return average.split(rows)[ctx.process_set.rank()], None
 
 
 def allgather(tensor, name=None, process_set=global_process_set):

@@ -8,7 +8,7 @@ from .. import job as _job
 from ..errors import InvalidError
 from .all_reduce import allreduce_async
 from .handle import handle_of, synchronize
-from .operation import Sum
+from .operation import Average
 from .process_set import global_process_set, group_of
 
 
@@ -43,8 +43,8 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         root_rank, process_set = ctx.arguments
-        total = synchronize(allreduce_async(gradient, op=Sum, process_set=process_set))
-        return total if _job.current().rank == root_rank else torch.zeros_like(total), None, None
+        average = synchronize(allreduce_async(gradient, op=Average, process_set=process_set))  # as Horovod has it
+        return average if _job.current().rank == root_rank else torch.zeros_like(average), None, None
 
 
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):

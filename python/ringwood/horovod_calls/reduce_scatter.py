@@ -50,7 +50,8 @@ class _ReduceScatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         _, op, before, after, process_set = ctx.arguments
-        scale = before * after / (process_set.size() if operation_of(None, op) is Average else 1)
+        # As Horovod has it: for either operation W times the gradient of the sum of all ranks' results.
+        scale = before * after * (process_set.size() if operation_of(None, op) is Sum else 1)
         gathered = synchronize(allgather_async(gradient.contiguous() * scale, None, process_set))
         return gathered, *[None] * len(ctx.arguments)
 

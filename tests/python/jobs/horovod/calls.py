@@ -111,17 +111,25 @@ def exchanges():
 
 
 def gradients():
-    def gradient(call, shape=(4, 3)):
-        tensor = torch.ones(shape, requires_grad=True)
-        call(tensor).sum().backward()
-        return tensor.grad
+    """By Horovod's rules; rank r multiplies what comes of the call by r + 1."""
+    mean, each = (size + 1) / 2, torch.arange(1.0, size + 1)
+    by_rank = torch.cat([each[:1], each])  # of size + 1 rows, of which the first rank has two
 
-    assert (gradient(lambda t: hvd.allreduce(t, op=hvd.Sum)) == size).all()
-    assert (gradient(lambda t: hvd.allreduce(t)) == 1).all()
-    assert (gradient(lambda t: hvd.allgather(t), (rank + 1, 2)) == size).all()
-    assert (gradient(lambda t: hvd.broadcast(t, 0)) == (size if rank == 0 else 0)).all()
-    assert (gradient(lambda t: hvd.alltoall(t), (size, 2)) == 1).all()
-    assert (gradient(lambda t: hvd.reducescatter(t, op=hvd.Sum), (size + 1, 2)) == 1).all()
+    def check(call, expected, shape=(4, 3)):
+        tensor = torch.ones(shape, requires_grad=True)
+        (call(tensor) * (rank + 1)).sum().backward()
+        torch.testing.assert_close(tensor.grad, torch.as_tensor(expected).reshape(-1, 1).expand(shape))
+
+    check(lambda t: hvd.allreduce(t, op=hvd.Sum), mean * size)
+    check(lambda t: hvd.allreduce(t, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0), mean * size * 1.5)
+    check(lambda t: hvd.allreduce(t), mean)
+    check(lambda t: hvd.allgather(t), mean, (rank + 1, 2))
+    check(lambda t: hvd.broadcast(t, 0), mean if rank == 0 else 0.0)
+    check(lambda t: hvd.alltoall(t), each, (size, 2))
+    check(lambda t: hvd.alltoall(t, splits=[2] + [1] * (size - 1))[0], by_rank, (size + 1, 2))
+    check(lambda t: hvd.reducescatter(t), by_rank, (size + 1, 2))
+    check(lambda t: hvd.reducescatter(t, op=hvd.Sum), by_rank * size, (size + 1, 2))
+    check(lambda t: hvd.reducescatter(t, prescale_factor=0.5, postscale_factor=3.0), by_rank * 1.5, (size + 1, 2))
 
 
 def process_sets():
