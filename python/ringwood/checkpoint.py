@@ -26,6 +26,7 @@ from .errors import ForkedError, InvalidError, RefusedError, RingwoodError
 from .imported import imported_header, load_imported
 from .layout import own_items, read_own, read_shared, shared_items
 from .parts import Parts
+from .random_state import random_state, set_random_state
 from .snapshot import Snapshot
 
 LOCAL = "local_steps/{}"  # a part: what is one rank's own of an optimizer
@@ -217,7 +218,16 @@ class Checkpoint:
                                    f"{len(self._optimizers)}: start without --update-log, which gives {session.replays} "
                                    "steps up")
             self._replay(before_step, after_step)
+        if header is None:
+            self._keep_random_state()
         return cursor
+
+    def _keep_random_state(self):
+        """Until the first batch of an iteration that goes on in the middle of a pass: to make one more iterator there takes
+        a number from PyTorch's generator."""
+        session, step, state = self._session, self._session.step, random_state()
+        for sampler in self._parts.samplers:
+            sampler.resumed(lambda: set_random_state(state) if not session.closed and session.step == step else None)
 
     def _load(self):
         session = self._session

@@ -46,6 +46,8 @@ class Sampler:
         self._handle = handle
         self._commits = 0
         self._restored = 0  # how often
+        self._begun = False  # whether a step of this pass is committed
+        self._at_next_iteration = None
 
     def __del__(self):
         if getattr(self, "_handle", None):
@@ -80,6 +82,9 @@ class Sampler:
         return list(samples)
 
     def __iter__(self):
+        at_once, self._at_next_iteration = self._at_next_iteration, None
+        if at_once is not None:
+            at_once()
         first, during = self._commits, (self.passes, self._restored)
         handed_out = 0
         while (self.passes, self._restored) == during:
@@ -95,8 +100,10 @@ class Sampler:
 
     def committed(self, result):
         """After each step, with the StepResult."""
+        during = self.passes
         self._check(self._library.quick.ringwood_sampler_committed(self._handle, byref(_numbers_of(result))))
         self._commits += 1
+        self._begun = self.passes == during
 
     def state_dict(self):
         """Equal on all ranks."""
@@ -104,13 +111,21 @@ class Sampler:
         self._check(self._library.quick.ringwood_sampler_state(self._handle, None, 0, byref(size)))
         content = ctypes.create_string_buffer(size.value)
         self._check(self._library.quick.ringwood_sampler_state(self._handle, content, size.value, byref(size)))
-        return {"sampler": content.raw.hex()}
+        return {"sampler": content.raw.hex(), "begun": self._begun}
 
     def load_state_dict(self, state, world=0):
         """Iterations that run end. `world`: of a job that goes on with another number of ranks."""
         content = bytes.fromhex(state["sampler"])
         self._check(self._library.quick.ringwood_sampler_restore(self._handle, content, len(content), world))
         self._restored += 1
+        self._begun = state.get("begun", False)  # older versions did not save it
+
+    def resumed(self, call):
+        """After load_state_dict. Where that led into the middle of a pass, `call` is made once: when the next iteration is
+        asked for its first batch. A DataLoader has then made its iterator, and drawn the seed of its workers from
+        PyTorch's generator, which the job that was interrupted had done before."""
+        if self._begun:
+            self._at_next_iteration = call
 
     def _next(self, ahead, samples, count):
         self._check(self._library.quick.ringwood_sampler_next(self._handle, self._rank, ahead, samples, count.value,

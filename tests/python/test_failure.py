@@ -78,6 +78,18 @@ def test_a_killed_pytorch_training_resumes_to_the_same_bits(tmp_path):
     assert restarted.read_text() == whole.read_text()
 
 
+def test_a_training_from_a_loader_resumes_to_the_same_bits(tmp_path):
+    """In the middle of a pass, where the resumed job makes one more iterator, and where a pass begins."""
+    whole = tmp_path / "whole"
+    run_job("checkpoints/loaded.py", whole, 0, 0)
+    for workers, last in ((0, 8), (2, 8), (0, 10)):
+        place = tmp_path / f"{workers}-{last}"
+        ended = run_job("checkpoints/loaded.py", place, workers, last,
+                        flags=("--failure-timeout", 5, "--max-restarts", 1, "--store", f"{place}-store"))
+        assert f"resumed at step {last}" in ended.output, ended.output
+        assert place.read_text() == whole.read_text(), (workers, last)
+
+
 @pytest.mark.parametrize("ending, code, told", [
     ("raise ValueError('mine')", 1, "Traceback"),
     ("raise errors.InvalidError('the input')", 78, "Traceback"),
