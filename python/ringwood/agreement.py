@@ -5,9 +5,9 @@ import json
 import zlib
 
 import numpy as np
-import torch
 
 from . import library
+from .content import bytes_of
 from .errors import InvalidError
 from .state import fill, flatten, gather_tensors, unflatten
 
@@ -43,8 +43,7 @@ def refuse_differences(session, settings):
 
 def digest_of(tensor):
     """A digest of 63 bits."""
-    content = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
-    return library.load().digest(content) >> 1
+    return library.load().digest(bytes_of(tensor).numpy()) >> 1
 
 
 def digest_of_tree(tree):
@@ -71,8 +70,7 @@ def differing_digests(session, digests):
 def broadcast_tree(session, tree, root=0):
     """The root's tree, as state.flatten takes it, on all ranks; the argument of the others is ignored."""
     skeleton, tensors = flatten(tree)
-    content = b"".join(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-                       for tensor in tensors.values() if tensor.numel())
+    content = b"".join(bytes_of(tensor).numpy().tobytes() for tensor in tensors.values() if tensor.numel())
     skeleton = broadcast_bytes(session, skeleton, root)
     content = broadcast_bytes(session, content, root)
     tensors, at = gather_tensors(skeleton), 0

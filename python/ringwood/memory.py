@@ -117,7 +117,7 @@ def type_of(value):
 def bytes_of(name, value):
     """(address, bytes, object to keep alive) of a checkpoint item: bytes-like, array or CPU tensor."""
     if _is_tensor(value):
-        value = value.detach().contiguous()
+        value = value.detach().resolve_conj().resolve_neg().contiguous()
         if value.device.type != "cpu":
             value = value.cpu()
         return value.data_ptr(), value.numel() * value.element_size(), value

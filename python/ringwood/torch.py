@@ -21,6 +21,7 @@ from . import ddp as _ddp
 from . import job as _job
 from .agreement import broadcast_bytes, refuse_differences
 from .checkpoint import Checkpoint
+from .content import bytes_of as _bytes_of
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
 from .errors import InvalidError, RefusedError
@@ -184,11 +185,6 @@ def _broadcast_tensor(tensor, root):
     received = staged.view(tensor.dtype).view(tensor.shape)
     if received.data_ptr() != tensor.data_ptr():
         _fill(tensor, received)
-
-
-def _bytes_of(tensor):
-    """In host memory; the tensor's own where they lie there in order."""
-    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
 
 
 def _fill(tensor, values):

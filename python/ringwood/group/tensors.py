@@ -2,6 +2,7 @@
 
 import torch
 
+from ..content import bytes_of, plain
 from ..errors import InvalidError
 from ..library import ELEMENT_TYPES
 
@@ -13,9 +14,10 @@ def in_memory(what, tensor):
     """The tensor, or a copy of it, contiguous in host memory."""
     if tensor.layout is not torch.strided:
         raise InvalidError(f"{what}: a {tensor.layout} tensor; the backend ringwood exchanges dense ones")
-    if tensor.device.type == "cpu" and tensor.is_contiguous():
-        return tensor
-    return tensor.detach().cpu().contiguous()
+    values = plain(tensor)
+    if values.device.type == "cpu" and values.is_contiguous():
+        return values
+    return values.detach().cpu().contiguous()
 
 
 def size_of(tensor):
@@ -34,7 +36,7 @@ def one_of(tensors):
 
 def together(tensors):
     """Their bytes, one after the other."""
-    return torch.cat([tensor.detach().reshape(-1).view(torch.uint8) for tensor in tensors]) if tensors else NOTHING
+    return torch.cat([bytes_of(tensor) for tensor in tensors]) if tensors else NOTHING
 
 
 @torch.no_grad()

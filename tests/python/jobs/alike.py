@@ -93,6 +93,13 @@ module()
 assert module.strided.tolist() == [0, 2, 4, 6] and module.expanded.tolist() == [0] * 4
 rw.broadcast_parameters(module.state_dict(), root=1)
 assert module.expanded.tolist() == [0] * 4
+turned = torch.tensor([1 + 2j, rank - 3j]).conj()
+odd = {"one": torch.full((2, 3), rank)[1:, 1], "none": torch.empty(3, 0)[:, :0].t(), "conjugate": turned, "negative": turned.imag}
+odd["one of them"] = odd["one"].clone() + 4
+assert odd["one"].stride() == (3,) and turned.is_conj() and odd["negative"].is_neg()
+rw.broadcast_parameters(odd, root=1)
+assert odd["one"].tolist() == [1] and odd["one of them"].tolist() == [5]
+assert turned.tolist() == [1 - 2j, 1 + 3j] and odd["negative"].tolist() == [-2, 3]
 module.strided = module.strided.double() if rw.rank() else torch.zeros(8)
 if rw.rank():
     refused(ringwood.InvalidError, ["strided", "float64 (4,) on rank 1", "rank 0"], module)

@@ -99,6 +99,21 @@ def movements():
             tensor = torch.empty(shape, dtype=dtype)
             dist.scatter(tensor, everybodys if rank == 0 else None, src=0)
             assert torch.equal(tensor, everybodys[rank])
+    # One element lies in order whatever its stride; values that are only marked as negative travel as what they are.
+    for of in (lambda r: torch.full((2, 3), float(r))[1:, 1], lambda r: torch.tensor([1 + 2j, r * 1j]).conj().imag,
+               lambda r: torch.zeros(3, 0)[:, :0].t()):
+        mine, everybodys = of(rank), [of(r) for r in range(size)]
+        parts = [torch.empty_like(mine) for _ in range(size)]
+        dist.gather(mine, parts if rank == 1 else None, dst=1)
+        assert rank != 1 or all(map(torch.equal, parts, everybodys))
+        parts = [torch.empty_like(mine) for _ in range(size)]
+        dist.all_to_all(parts, [mine] * size)
+        assert all(map(torch.equal, parts, everybodys))
+        part = torch.empty_like(mine)
+        dist.scatter(part, [mine + 1] * size if rank == 0 else None, src=0)
+        assert torch.equal(part, everybodys[0] + 1)
+        dist.all_gather(parts, mine)
+        assert all(map(torch.equal, parts, everybodys))
     uneven = [torch.empty(r * 1000, 2) for r in range(size)]
     dist.all_gather(uneven, values((rank * 1000, 2), torch.float32))
     assert all(torch.equal(part, values((r * 1000, 2), torch.float32, r)) for r, part in enumerate(uneven))

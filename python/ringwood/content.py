@@ -1,0 +1,15 @@
+"""The bytes of a tensor."""
+
+import torch
+
+
+def plain(tensor):
+    """The tensor, whose memory holds its values: PyTorch conjugates and negates by a mark where it can. A copy if it did."""
+    return tensor.resolve_conj().resolve_neg()
+
+
+def bytes_of(tensor):
+    """In host memory, in order and in one dimension; the tensor's own where they lie there like that."""
+    content = plain(tensor.detach()).cpu().contiguous()
+    # A tensor of one element or none is contiguous with whatever strides, and view(-1) keeps them.
+    return content.as_strided((content.numel(),), (1,)).view(torch.uint8)
