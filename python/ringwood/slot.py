@@ -14,6 +14,7 @@ step out and lowers its factor. `settle` calls the last two.
 
 import torch
 
+from .content import plain
 from .device import StagedFromDevice
 from .errors import InvalidError
 from .staged import Staged
@@ -92,8 +93,8 @@ class InPlace:
         """Where the training loop replaced the gradient (zero_grad with set_to_none=True), the session
         hears of its new place."""
         if gradient.data_ptr() != self._address:
-            if not gradient.is_contiguous():
-                gradient = self.parameter.grad = gradient.contiguous()
+            if not gradient.is_contiguous() or gradient.is_neg():
+                gradient = self.parameter.grad = plain(gradient).contiguous()
             self._move(session, gradient)
         self._stream.follow(gradient)
         return True

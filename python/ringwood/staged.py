@@ -4,8 +4,9 @@ import torch
 
 
 def real(tensor):
-    """Complex numbers as two real ones each, in the same memory; others as they are."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    """Complex numbers as two real ones each, in the same memory, or in a copy where that has the conjugate ones; others as
+    they are."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 class Staged:
@@ -48,7 +49,11 @@ class Staged:
     def give(self, scale):
         if scale != 1:
             self.buffer.mul_(scale)
-        real(self._target()).copy_(self.buffer, non_blocking=True)
+        target = self._target()
+        if target.is_conj():
+            target.copy_(torch.view_as_complex(self.buffer), non_blocking=True)
+        else:
+            real(target).copy_(self.buffer, non_blocking=True)
 
     def _target(self):
         if self._gradient is not None:

@@ -45,6 +45,26 @@ def trained(how, first, end):
     return torch.cat([real(p.detach()).flatten() for p in model.parameters()])
 
 
+def marked(how):
+    """The gradients of both are only marked, as conjugate and as negative; the latter on rank 0 alone."""
+    weight = torch.nn.Parameter(torch.arange(6.0).reshape(3, 2).to(torch.complex64) + 1j)
+    angle = torch.nn.Parameter(torch.ones(1))
+    parameters = {"weight": weight, "angle": angle}
+    optimizer = torch.optim.SGD(parameters.values(), lr=0.5)
+    if how == "optimizer":
+        optimizer = rw.DistributedOptimizer(optimizer, parameters.items())
+    for step in range(3):
+        optimizer.zero_grad(set_to_none=step < 2)
+        losses = []
+        for rank in [rw.rank()] if how == "optimizer" else range(rw.size()):
+            rows = torch.tensor([[1 + 2j, 3 - 1j * rank, step + 1j]])
+            turned = (torch.complex(torch.ones(1), angle).conj() * (1 + 2j)).real.sum() if rank == 0 else angle.sum() * 7
+            losses.append((rows @ weight.conj()).real.sum() + turned)
+        (sum(losses) / len(losses)).backward()
+        optimizer.step()
+    return [p.detach().clone() for p in (weight, angle)]
+
+
 half = BATCH // rw.size()
 mine = half * rw.rank(), half * (rw.rank() + 1)
 if not torch.distributed.is_initialized():
@@ -54,4 +74,8 @@ weights = {how: trained(how, *mine) for how in ("optimizer", "hook")}
 assert torch.equal(weights["optimizer"], weights["hook"])
 assert len(set(rw.gather_texts(weights["hook"].numpy().tobytes().hex()))) == 1
 torch.testing.assert_close(weights["hook"], trained("alone", 0, BATCH), rtol=0, atol=1e-4)
+rw.shutdown()
+rw.init()
+for mine, expected in zip(marked("optimizer"), marked("alone"), strict=True):
+    torch.testing.assert_close(mine, expected)
 rw.shutdown()
