@@ -39,13 +39,15 @@ class Gradients:
         self._passes_per_step = passes_per_step
         self._touched = [False] * len(slots)  # by any pass since zero_grad or step
         self._running = False  # between the first ready and the commit
+        self._left = False
         self._start_over()
         self._hooks = [slot.parameter.register_post_accumulate_grad_hook(self._hook(index, slot))
                        for index, slot in enumerate(slots)]
         backward.join(self)
 
     def leave(self):
-        """Removes the hooks: backward is as without Ringwood."""
+        """Removes the hooks: backward is as without Ringwood. The session of the slots is closed next."""
+        self._left = True
         while self._hooks:
             self._hooks.pop().remove()
 
@@ -155,6 +157,9 @@ class Gradients:
     def complete(self, weight):
         """Announces the gradients that the hooks did not. Returns the indices that no rank has a gradient for, if the
         policy is to skip them."""
+        if self._left:
+            raise RefusedError("the session of this DistributedOptimizer was closed, by rw.shutdown() or by the end of the "
+                               "process groups: after rw.init() make a new DistributedOptimizer, of the .inner of this one")
         present = [touched and slot.parameter.grad is not None
                    for touched, slot in zip(self._touched, self.slots)]
         if weight and not all(present):

@@ -130,7 +130,11 @@ model.bias.data = model.bias.data.double()
 model.weight.grad = model.bias.grad = None
 refused(ringwood.InvalidError, ["float64"], model(inputs.double()).sum().backward)
 rw.shutdown()
-refused(ringwood.RefusedError, ["closed"], optimizer.step)
+for backward in (False, True):
+    if backward:
+        model(inputs.double()).sum().backward()
+    refused(ringwood.RefusedError, ["was closed", "rw.init()", "of the .inner"], optimizer.step)
+    refused(ringwood.RefusedError, ["was closed"], optimizer.synchronize)
 
 rw.init()
 model = torch.nn.Linear(4, 2)

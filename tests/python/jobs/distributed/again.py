@@ -1,11 +1,14 @@
-"""Process groups are destroyed and made again at once, as a loop over experiments does."""
+"""Process groups are destroyed and made again at once, as a loop over experiments does; and beside a DistributedOptimizer,
+which outlives them where rw.init() came first."""
 
 import datetime
+import os
 
 import torch
 import torch.distributed as dist
 
-import ringwood.torch  # noqa: F401
+import ringwood
+import ringwood.torch as rw
 
 for time in range(5):
     dist.init_process_group("ringwood", timeout=datetime.timedelta(seconds=20))
@@ -13,4 +16,21 @@ for time in range(5):
     dist.all_reduce(tensor)
     assert tensor.item() == dist.get_world_size()
     dist.destroy_process_group()
+model = torch.nn.Linear(2, 2)
+inner = torch.optim.SGD(model.parameters(), lr=0.1)
+for first in (False, True) if "RINGWOOD_COORDINATOR" in os.environ else (False,):
+    if first:
+        rw.init()
+    dist.init_process_group("ringwood")
+    rw.init()
+    optimizer = rw.DistributedOptimizer(inner, model.named_parameters())
+    rw.broadcast_parameters(model.state_dict())
+    dist.destroy_process_group()
+    try:
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        assert first and optimizer.last.step == 1
+    except ringwood.RefusedError as error:
+        assert not first and "was closed" in str(error), error
+    rw.shutdown()
 print("all as it should be", flush=True)
