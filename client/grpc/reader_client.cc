@@ -117,6 +117,7 @@ class GrpcReaderClient : public ReaderClient {
       const grpc::Status status = line_->coordinator->Pull(&context, asked, &response);
       return OfTheServer(status, ServerStartIn(context.GetServerTrailingMetadata()));
     })));
+    told_ = true;
     return response;
   }
 
@@ -190,8 +191,8 @@ class GrpcReaderClient : public ReaderClient {
     // A server that ends cancels what it has not answered.
     const bool away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                       status.error_code() == grpc::StatusCode::CANCELLED;
-    // It is there again before its ranks are.
-    if (!away) return lost_ && status.error_code() == grpc::StatusCode::NOT_FOUND;
+    // It is there again before its ranks are; or the ranks have failed, and not come back.
+    if (!away) return (lost_ || told_) && status.error_code() == grpc::StatusCode::NOT_FOUND;
     if (lost_) return true;
     if (again_ == nullptr && !connected_) return false;
     if (!WhyRefused(address(), line_->place.access).ok()) return false;
@@ -241,6 +242,7 @@ class GrpcReaderClient : public ReaderClient {
   std::unique_ptr<Line> line_;
   bool connected_ = false;  // at least once
   bool lost_ = false;       // at least once
+  bool told_ = false;       // of a checkpoint to come, at least once
   Calls calls_;
   std::unique_ptr<Holding> holding_;  // over line_
 };

@@ -38,13 +38,17 @@ class Deployment {
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
+  void FailRanks(int calls) { control_.failed = calls; }
 
  private:
   struct Control final : v1::Coordinator::Service {
     explicit Control(int opening) : left(opening) {}
+    std::atomic<int> failed{0};  // for so many calls
     grpc::Status Pull(grpc::ServerContext*, const v1::PullRequest*,
                       v1::PullResponse* response) override {
       if (left-- > 0) return kOpening;
+      if (failed-- > 0)
+        return {grpc::StatusCode::NOT_FOUND, "no job runs here, the last one failed"};
       response->set_step(30);
       return grpc::Status::OK;
     }
@@ -134,6 +138,16 @@ TEST(ReaderClient, WaitsForAServerThatItHasBeenConnectedTo) {
   const auto due = client->Pull(PullWithin(60));
   again.join();
   EXPECT_TRUE(due.ok()) << due.status();
+}
+
+TEST(ReaderClient, WaitsForRanksThatFailedUnderItsCheckpoint) {
+  Deployment deployment(0);
+  const auto client = MakeGrpcReaderClient({deployment.address(), Access(), ""});
+  deployment.FailRanks(1);
+  EXPECT_EQ(client->Pull(PullWithin(60)).status().code(), StatusCode::kNotFound);
+  ASSERT_TRUE(client->Pull(PullWithin(60)).ok());
+  deployment.FailRanks(2);
+  EXPECT_TRUE(client->Pull(PullWithin(60)).ok());
 }
 
 TEST(ReaderClient, ACheckpointOfALostServerIsNotWaitedFor) {
