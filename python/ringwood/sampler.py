@@ -13,14 +13,15 @@ The rules are those of ringwood.h. A torch DataLoader takes it as its `batch_sam
 import ctypes
 from ctypes import byref, c_int, c_uint64, c_void_p
 
-from .errors import InvalidError, NotFoundError
+from .errors import InvalidError, NotFoundError, RefusedError
 from .library import SamplerOptions, StepNumbers, load
 
 
 class Sampler:
     """`dataset`: with a length, or the length. `batch_size`: samples of a step, all ranks together; a rank takes
     its part of them. `ahead`: how many steps a data loader may run ahead of the commit: num_workers *
-    prefetch_factor of a DataLoader with workers. All but `rank` are equal on all ranks.
+    prefetch_factor of a DataLoader with workers, and no more: what runs ahead is not told from batches that a loop
+    left out. All but `rank` are equal on all ranks.
 
     Iterating hands out lists of indices from the first step on that is not committed: what was handed out and
     not committed comes again. It ends when the pass has nothing left to hand out; if a rank died meanwhile, what
@@ -88,7 +89,14 @@ class Sampler:
         first, during = self._commits, (self.passes, self._restored)
         handed_out = 0
         while (self.passes, self._restored) == during:
-            share = self.share(first + handed_out - self._commits)
+            ahead = first + handed_out - self._commits
+            if ahead > self.ahead:
+                raise RefusedError(
+                    f"a batch was asked for while {ahead} before it are not committed, and the sampler was made with "
+                    f"ahead={self.ahead}. A data loader that prefetches needs ahead = num_workers * prefetch_factor, equal on "
+                    "all ranks. Each batch is one step, and one committed(): to accumulate gradients let batch_size be the "
+                    "whole step's, and divide each batch (docs/python.md, the sample cursor)")
+            share = self.share(ahead)
             if share is None:
                 return
             handed_out += 1

@@ -1,6 +1,8 @@
 """A DataLoader with workers that run ahead takes its batches from the global sample cursor: every sample of a pass is
 in one committed step, also those of a rank that was late, and those that a broken loop had handed out."""
 
+import contextlib
+
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -57,7 +59,30 @@ else:
 try:
     list(zip(range(2), rw.Sampler(SAMPLES, batch_size=8)))
 except RefusedError as error:
-    assert "ahead" in str(error), error
+    assert "ahead" in str(error) and "accumulate gradients" in str(error), error
 else:
     raise AssertionError("a loader ran ahead of a sampler that is not made for it")
+
+
+def trained(size):
+    """The weights after a pass whose batches are divided into parts of `size`; each sample is used once."""
+    cursor, used = rw.Sampler(SAMPLES, batch_size=16, seed=7), np.zeros(SAMPLES, np.int64)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(0.5)
+    for indices, rows in DataLoader(data, batch_sampler=cursor):
+        optimizer.zero_grad()
+        optimizer.weight = cursor.weight
+        parts = list(zip(indices.split(size), rows.split(size)))
+        for number, (numbers, part) in enumerate(parts, 1):
+            with optimizer.no_sync() if number < len(parts) else contextlib.nullcontext():
+                (model(part).square().sum() / len(rows)).backward()
+            used[numbers.numpy()] += cursor.weight > 0
+        optimizer.step()
+        cursor.committed(optimizer.last)
+    assert (session.allreduce(used) == 1).all(), used
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+torch.testing.assert_close(trained(3), trained(16))
 rw.shutdown()
