@@ -35,8 +35,9 @@ def test_who_comes_has_the_schedule_and_the_scale_of_the_others(tmp_path):
     assert "both ranks: " in ended.output, ended.output
 
 
-def test_calls_between_two_steps_are_of_the_ranks_that_took_the_last_one(tmp_path):
-    ended = run_job("optimizer/evaluated.py", tmp_path / "mark", 10, ranks=3, flags=("--elastic", "--max-restarts", 1))
+@pytest.mark.parametrize("flags", [(), ("--min-np", 3)], ids=["", "none are enough without it"])
+def test_calls_between_two_steps_are_of_the_ranks_that_took_the_last_one(flags, tmp_path):
+    ended = run_job("optimizer/evaluated.py", tmp_path / "mark", 10, ranks=3, flags=("--elastic", "--max-restarts", 1, *flags))
     assert all(f"rank {rank} of 3" in ended.output for rank in range(3)), ended.output
     assert "outside of the steps" not in ended.output, ended.output
     assert "epoch 3 with 3 ranks" in ended.output, "who died came with the first step before which all had met"

@@ -204,7 +204,8 @@ void Epoch::JoinsAgain(const std::string& why, Outbox* out) {
 void Epoch::Regroup(uint32_t first, Outbox* out) {
   state_ = State::kFailed;
   regrouped_ = true;
-  failure_ = RegroupingAfter(committed_.commit, roster_, record_.epoch());
+  failure_ = RegroupingAfter(committed_.round, committed_.commit, roster_, record_.epoch());
+  Suspend(FailureStatus(), out);
   v1::Notice notice;
   *notice.mutable_failure() = failure_;
   for (uint32_t node = first; node < roster_.size(); ++node) {
