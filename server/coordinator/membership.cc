@@ -334,7 +334,9 @@ void Membership::Handle(const event::Tick&) {
   // Who waits beside an elastic epoch waits for a place in it.
   if (!options_.elastic || !busy) gathering_.RefuseOverdue(now_, busy, AwaitedNow(), &out_);
   if (phase_ == Phase::kWaiting || phase_ == Phase::kFailed) gathering_.TellAwaited(now_, &out_);
-  if (const Status pullable = CheckPullable(); !pullable.ok()) pulls_.End(pullable, &out_);
+  // A job that failed may be started again, here or elsewhere: who waits hears it when this ends.
+  const Status pullable = phase_ == Phase::kFailed ? OkStatus() : CheckPullable();
+  if (!pullable.ok()) pulls_.End(pullable, &out_);
   pulls_.Tick(CommittedRound(), WaitingText(), now_, &out_);
   if (!busy) return;
   LoseReplaced(Seconds(options_.failure_timeout_seconds));

@@ -88,6 +88,7 @@ Status EtcdClient::Try(const std::string& what, TimePoint until, const Call& cal
   const size_t first = first_;
   const size_t turns = kRounds * members_.size();
   std::map<std::string, std::string> answers;  // the last of each member
+  bool full = false;                           // the database of one
   for (size_t i = 0; Now() < until; ++i) {
     if (i > 0 && i % members_.size() == 0) Pause();
     const size_t index = (first + i) % members_.size();
@@ -106,16 +107,22 @@ Status EtcdClient::Try(const std::string& what, TimePoint until, const Call& cal
       return Status(static_cast<StatusCode>(status.error_code()),
                     absl::StrFormat("etcd at %s refuses to %s: %s", member.endpoint, what, said));
     }
-    answers[member.endpoint] = said;
+    // The last try has little time left: its end says less than what was answered before.
+    const bool silent = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+    if (!silent || !answers.contains(member.endpoint)) answers[member.endpoint] = said;
+    full |= status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
   }
   std::string text;
   for (const auto& [endpoint, said] : answers) {
     text += (text.empty() ? "" : "; ") + endpoint + ": " + said;
   }
   return Unavailable(absl::StrFormat(
-      "etcd could not %s in %.1f s (%s): most of its members must be up and reach each other; see "
-      "`etcdctl endpoint status`, or correct --coord-store %s",
-      what, ToSeconds(Now() - start), text.empty() ? "no time was left" : text, address_.text()));
+      "etcd could not %s in %.1f s (%s): %s; see `etcdctl endpoint status`, or correct "
+      "--coord-store %s",
+      what, ToSeconds(Now() - start), text.empty() ? "no time was left" : text,
+      full ? "make room with `etcdctl compact`, `etcdctl defrag` and `etcdctl alarm disarm`"
+           : "most of its members must be up and reach each other",
+      address_.text()));
 }
 
 // gRPC connects only while somebody waits for it, and fails a call at once while it does not: so

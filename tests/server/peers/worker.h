@@ -83,6 +83,7 @@ class Worker {
     beat.set_incarnation(join_.incarnation());
     stream_->Write(beat);
   }
+  void AwaitConfirmation() { stream_->WaitForInitialMetadata(); }  // of the first heartbeat
   bool Read(v1::Notice* notice) { return stream_->Read(notice); }
   void StopAttending() {
     if (stream_ == nullptr) return;
@@ -271,6 +272,8 @@ inline void JoinBoth(Worker& a, Worker& b) {
   ASSERT_TRUE(second.ok()) << second.error_message();
   a.Attend();
   b.Attend();
+  a.AwaitConfirmation();  // else a death that follows may come before it
+  b.AwaitConfirmation();
 }
 
 inline void ExpectCommit(Worker& a, Worker& b, uint64_t round) {
