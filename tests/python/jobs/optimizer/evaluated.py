@@ -2,6 +2,7 @@
 on where one is interrupted. Rank 1 dies once between two of them; the job ends so many steps after another process has
 come in its place: MARK STEPS."""
 
+import itertools
 import os
 import pathlib
 import signal
@@ -24,13 +25,9 @@ rw.broadcast_parameters(model.state_dict())
 sampler = rw.Sampler(torch.utils.data.TensorDataset(torch.arange(10**6)), batch_size=8, seed=1)
 rw.elastic(model, optimizer, sampler)
 session, last, repeated = optimizer.session, None, 0
-batches = iter(sampler)
+batches = itertools.chain.from_iterable(itertools.repeat(sampler))  # pass after pass
 while last is None or session.step < last:
-    try:
-        batch = next(batches)
-    except StopIteration:
-        batches = iter(sampler)
-        continue
+    batch = next(batches)
     optimizer.zero_grad()
     if rw.rank() == 2:
         time.sleep(0.01)  # the others finish the step while it has not begun it

@@ -1,6 +1,7 @@
 """A rank that comes to an elastic job has the others' learning rate and scale: parts of the state beside the model. Rank
 1 dies once; the job ends some steps after another process has come in its place."""
 
+import itertools
 import os
 import pathlib
 import signal
@@ -30,16 +31,12 @@ buffers = rw.broadcast_buffers(model)
 refused(ringwood.RefusedError, ["broadcast_buffers", "rw.elastic"], model, torch.zeros(1, 6))
 buffers.remove()
 session, last = optimizer.session, None
-batches = iter(sampler)
+batches = itertools.chain.from_iterable(itertools.repeat(sampler))  # pass after pass
 while last is None or session.step < last:
     if rw.rank() == 1 and session.step == 20 and not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    try:
-        batch = next(batches)
-    except StopIteration:
-        batches = iter(sampler)
-        continue
+    batch = next(batches)
     optimizer.zero_grad()
     scaler.scale(model(torch.randn(len(batch), 6)).square().mean()).backward()
     scaler.step(optimizer)
