@@ -111,13 +111,8 @@ Status Session::Alive(bool finishing) {
   const Status status = link_->status();
   if (!status.ok()) return Recovers() ? ChangeEpoch(finishing) : End(status);
   if (!finishing || !steps_.regroup()) return OkStatus();
-  (void)Meet();  // who still makes a call, or saves, does so in this epoch
+  (void)link_->collectives()->Meet();  // who still makes a call, or saves, does so in this epoch
   return ChangeEpoch(finishing);
-}
-
-Status Session::Meet() {
-  std::byte nothing{};
-  return link_->collectives()->AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum);
 }
 
 Status Session::ChangeEpoch(bool finishing) {
@@ -390,7 +385,7 @@ Status Session::CallOfAll(const std::function<Status()>& call) {
   RW_RETURN_IF_ERROR(call());
   if (!elastic_) return OkStatus();
   ++calls_;
-  return Meet();
+  return link_->collectives()->Meet();
 }
 
 // A trainer without steps of ours shows by its collectives that the start is over. A call that the

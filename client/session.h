@@ -128,7 +128,6 @@ class Session {
   Status ChangeEpoch(bool finishing = false);
   Status End(const Status& status);
   Status Collective(const std::function<Status()>& call);
-  Status Meet();  // all ranks
   Status CallOfAll(const std::function<Status()>& call);
   void CallsOver() {  // others follow, of a next step or from the first on
     calls_ = 0;

@@ -77,14 +77,18 @@ Status Collectives::Broadcast(std::span<std::byte> data, int root) {
     const Bytes part = rest.first(std::min(kMostAhead, rest.size()));
     rest = rest.subspan(part.size());
     if (ahead_.TooFar(part.size())) {
-      std::byte nothing{};
-      RW_RETURN_IF_ERROR(AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum));
+      RW_RETURN_IF_ERROR(Meet());
       ahead_.Met();
     }
     ahead_.Sent(part.size());
     RW_RETURN_IF_ERROR(RunInOrder(part, "broadcast", start));
   }
   return OkStatus();
+}
+
+Status Collectives::Meet() {
+  std::byte nothing{};
+  return AllReduce({&nothing, 1}, DataType::kUInt8, ReduceOp::kSum);
 }
 
 Status Collectives::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op) {

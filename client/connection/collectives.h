@@ -37,6 +37,7 @@ class Collectives {
   Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op);
   // Reads this rank's share of `data` and writes the others'.
   Status AllGather(std::span<std::byte> data, DataType type);
+  Status Meet();  // until all ranks are there
 
  private:
   using Bytes = std::span<std::byte>;
