@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,7 @@ class Checkpoints {
               const std::string& plan);
   // Before anything of `states` changes.
   void Release() { checkpointer_.Release(); }
-  Status Wait() { return checkpointer_.Wait(); }
+  std::optional<Status> Wait() { return checkpointer_.Wait(); }
   CheckpointProgress progress() { return checkpointer_.progress(); }  // any thread
   Duration took() { return checkpointer_.took(); }  // the last one that was completed
   void Interrupt(const Status& why) { checkpointer_.Interrupt(why); }  // any thread

@@ -1,6 +1,5 @@
 #include "client/session.h"
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "client/plan_proposal.h"
@@ -14,6 +13,16 @@ CheckpointLimits LimitsOf(const SessionOptions& options) {
   return {static_cast<uint64_t>(1e6 * options.checkpoint_arena_mb),
           1e6 * options.checkpoint_rate_mb};
 }
+
+// So long a rank that seems to wait is not blamed for that.
+class WhileSaving {
+ public:
+  explicit WhileSaving(Progress* progress) : progress_(progress) { progress_->Saving(true); }
+  ~WhileSaving() { progress_->Saving(false); }
+
+ private:
+  Progress* const progress_;
+};
 
 std::string StartOf(const v1::JoinResponse& joined) {
   const std::string job = absl::StrFormat("job %016x", joined.job());
@@ -116,7 +125,7 @@ Status Session::Alive(bool finishing) {
 }
 
 Status Session::ChangeEpoch(bool finishing) {
-  saves_.Failed();
+  if (!link_->status().ok()) saves_.Failed();
   checkpoints_->Release();
   lost_ = calls_ > 0 && !finishing;
   why_lost_ = Message(link_->status());
@@ -153,7 +162,10 @@ Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   // A failed checkpoint was logged: it does not make a finished run a failed one.
   const bool in_order = failure.empty() && (steps_.left() || link_->status().ok());
-  if (in_order) (void)WhileSaving([this] { return checkpoints_->Wait(); });
+  if (in_order) {
+    const WhileSaving saving(connection_->progress());
+    (void)checkpoints_->Wait();
+  }
   replanner_.WriteProfile();
   const Status left = link_->Leave(failure);
   // After a failure the coordinator may be dead; an error of leaving does not matter then.
@@ -337,8 +349,10 @@ Status Session::Residual(int id, std::span<float> out) const {
 
 Status Session::Checkpoint(const std::vector<Item>& items) {
   RW_RETURN_IF_ERROR(CheckReplayed());
+  if (receiving()) return Refused(NoStateYet("save"));
   for (;;) {
     RW_RETURN_IF_ERROR(Alive());
+    RW_RETURN_IF_ERROR(AwayOr(OkStatus()));
     connection_->progress()->SaveBegun();
     std::string plan;
     if (agreement_.agreed() && !table_.empty()) {
@@ -353,8 +367,11 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
     stripe.store = link_->StoreOf(stripe.rank);
     const TimePoint begun = Now();
     saves_.Completed(checkpoints_->took());
-    const Status saved =
-        WhileSaving([&] { return checkpoints_->Save(stripe, items, states_, plan); });
+    Status saved;
+    {
+      const WhileSaving saving(connection_->progress());
+      saved = checkpoints_->Save(stripe, items, states_, plan);
+    }
     saves_.Stopped(begun, Now() - begun);
     SayInterval();
     if (saved.ok()) updates_.CheckpointBegun(stripe.step);
@@ -362,21 +379,34 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
   }
 }
 
-// Also what is thrown ends it: a rank that seems to wait would be blamed for that.
-Status Session::WhileSaving(const std::function<Status()>& call) {
-  Progress* const progress = connection_->progress();
-  progress->Saving(true);
-  const absl::Cleanup ended = [progress] { progress->Saving(false); };
-  return call();
+// How a checkpoint ends is decided once, in the store, and is what all ranks are told: also where
+// its epoch ends under it.
+Status Session::CheckpointWait() {
+  for (;;) {
+    {
+      const WhileSaving saving(connection_->progress());
+      if (const std::optional<Status> ended = checkpoints_->Wait()) return *ended;
+    }
+    if (!Recovers()) return End(link_->status());
+    RW_RETURN_IF_ERROR(ChangeEpoch());
+    RW_RETURN_IF_ERROR(AwayOr(OkStatus()));
+  }
 }
 
-// A checkpoint is of one epoch: one that the end of its epoch interrupts is given up.
-Status Session::CheckpointWait() {
-  const Status saved = WhileSaving([this] { return checkpoints_->Wait(); });
-  if (saved.ok() || !Recovers()) return saved;
-  RW_RETURN_IF_ERROR(ChangeEpoch());
-  return Aborted("the members of the job have changed under the checkpoint, which is given up: " +
-                 Message(saved));
+std::string Session::NoStateYet(const char* what) const {
+  return absl::StrFormat(
+      "rank %d comes to a job that runs: it has nothing to %s before its first "
+      "finish_step, with which the state of the others comes",
+      link_->slot(), what);
+}
+
+// Where the others went on meanwhile.
+Status Session::AwayOr(Status status) const {
+  if (!receiving()) return status;
+  return Aborted(absl::StrFormat(
+      "this rank was away while the others went on (%s): their state comes with its next "
+      "finish_step, and until then (ringwood_receiving) it has no calls to make",
+      why_lost_));
 }
 
 // Of an elastic job no rank comes out of a call before all have its result. So who has it and does
@@ -393,12 +423,7 @@ Status Session::CallOfAll(const std::function<Status()>& call) {
 // calls, and only the trainer knows where all of them can meet.
 Status Session::Collective(const std::function<Status()>& call) {
   RW_RETURN_IF_ERROR(Usable());
-  if (receiving()) {
-    return Refused(
-        absl::StrFormat("rank %d comes to a job that runs: it has nothing to exchange before its "
-                        "first finish_step, with which the state of the others comes",
-                        link_->slot()));
-  }
+  if (receiving()) return Refused(NoStateYet("exchange"));
   if (!lost_ || !link_->status().ok()) {
     const uint64_t before = calls_;
     const int rank = rank_, world = world_;
@@ -419,16 +444,10 @@ Status Session::Collective(const std::function<Status()>& call) {
   }
   TakeNumbers(*link_);
   CallsOver();
-  if (receiving()) {
-    return Aborted(absl::StrFormat(
-        "this rank was away while the others went on (%s): their state comes with its next "
-        "finish_step, and until then (ringwood_receiving) it has no calls to make",
-        why_lost_));
-  }
-  return Aborted(absl::StrFormat(
+  return AwayOr(Aborted(absl::StrFormat(
       "the members of the job have changed under a collective call: this is rank %d of %d now; "
       "fill its data again and repeat the calls that followed the last finish_step (%s)",
-      rank(), world(), why_lost_));
+      rank(), world(), why_lost_)));
 }
 
 Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {

@@ -136,7 +136,8 @@ class Session {
   Status TakeState();
   Status CheckReplayed() const;
   void SayInterval();
-  Status WhileSaving(const std::function<Status()>& call);
+  std::string NoStateYet(const char* what) const;
+  Status AwayOr(Status status) const;
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.

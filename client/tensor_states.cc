@@ -39,6 +39,7 @@ std::unique_ptr<SparseTensor> TensorStates::Make(size_t id, uint64_t k) const {
 Status TensorStates::Begin(Restore* from, int rank, int world) {
   states_.resize(table_.size());
   if (from == nullptr) return OkStatus();
+  Forget();  // what an attempt took whose epoch ended
   for (size_t id = 0; id < table_.size(); ++id) RW_RETURN_IF_ERROR(RestoreReach(id, from));
   std::vector<std::string> stilled;  // tensors that have no momentum correction any more
   for (int of = rank;; of += world) {

@@ -13,6 +13,8 @@ namespace {
 constexpr double kSaveSeconds = 1800;
 constexpr double kAwaitSeconds = 600;
 
+Status Stuck() { return TimedOut("the checkpoint before it does not end"); }
+
 }  // namespace
 
 Checkpointer::Checkpointer(StoreClient* store, const CheckpointLimits& limits, Told ended)
@@ -45,10 +47,10 @@ void Checkpointer::Sent(uint64_t bytes, TimePoint begun) {
 Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& items) {
   {
     absl::MutexLock lock(&mutex_);
-    const Status idle = AwaitIdle();
+    AwaitIdle();
     RW_RETURN_IF_ERROR(interrupted_);
-    if (!idle.ok()) {  // the arena is still the upload's
-      Ended(stripe, idle);
+    if (busy_) {  // the arena is still the upload's
+      Ended(stripe, Stuck());
       return OkStatus();
     }
   }
@@ -93,22 +95,18 @@ void Checkpointer::Ended(const StripeName& stripe, const Status& status) {
                       progress_.failed));
 }
 
-Status Checkpointer::AwaitIdle() {
+void Checkpointer::AwaitIdle() {
   const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !busy_ || !interrupted_.ok();
   };
-  const bool in_time =
-      mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::Seconds(kSaveSeconds + kAwaitSeconds));
-  RW_RETURN_IF_ERROR(interrupted_);
-  return in_time ? OkStatus() : TimedOut("the checkpoint before it does not end");
+  mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::Seconds(kSaveSeconds + kAwaitSeconds));
 }
 
-Status Checkpointer::Wait() {
+std::optional<Status> Checkpointer::Wait() {
   absl::MutexLock lock(&mutex_);
-  RW_RETURN_IF_ERROR(AwaitIdle());
-  Status last = last_;
-  last_ = OkStatus();
-  return last;
+  AwaitIdle();
+  if (!busy_) return std::exchange(last_, OkStatus());
+  return interrupted_.ok() ? std::optional(Stuck()) : std::nullopt;
 }
 
 void Checkpointer::Interrupt(const Status& why) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -34,8 +35,8 @@ struct CheckpointProgress {
 
 class Checkpointer {
  public:
-  // Told of each checkpoint that is complete on all ranks, or failed, but for those that the end of
-  // their epoch interrupts. On any thread, under a lock.
+  // Told of each checkpoint that is complete on all ranks, or failed, but for those that fail while
+  // their epoch is over and no other one runs. On any thread, under a lock.
   using Told = std::function<void(uint64_t step, bool complete, Duration took)>;
 
   explicit Checkpointer(StoreClient* store, const CheckpointLimits& limits = {},
@@ -53,8 +54,9 @@ class Checkpointer {
 
   CheckpointProgress progress();  // any thread
 
-  // Returns when the last one is complete on all ranks, or why it is not, once.
-  Status Wait();
+  // Returns when the last one is complete on all ranks, or why it is not, once. Nothing: the epoch
+  // ended first, and the upload continues.
+  std::optional<Status> Wait();
 
   // How long the last one that was completed took, from Begin on. Any thread.
   Duration took() { return Seconds(progress().seconds); }
@@ -62,12 +64,12 @@ class Checkpointer {
   // The epoch is over: waits end, an upload in flight continues. The first reason is kept. Any
   // thread.
   void Interrupt(const Status& why);
-  // Another epoch has begun. What is in flight is of the one before and fails by itself.
+  // Another epoch has begun. What is in flight ends as the store has it: complete, or why not.
   void Resume();
 
  private:
-  // Returns when no upload is in flight: OK, `interrupted_`, or TimedOut.
-  Status AwaitIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns when no upload is in flight, or the epoch is over, or nothing comes of it.
+  void AwaitIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Ended(const StripeName& stripe, const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps count, and waits for as long as the rate asks for.
   void Sent(uint64_t bytes, TimePoint begun);

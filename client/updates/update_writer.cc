@@ -21,7 +21,7 @@ constexpr double kLogSeconds = 2 * kCallSeconds;
 void UpdateWriter::Enter(UpdateClient* client, const RoundName& name) {
   Drain();  // before the client goes: what is left of the epoch before may still ask for it
   CheckBase();
-  if (base_) GiveUpBase();  // a checkpoint is of one epoch
+  if (base_ && (restarts_ || client == nullptr)) GiveUpBase();  // the log names the epoch, too
   client_ = nullptr;
   if (client == nullptr) return;
   cancelled_ = false;

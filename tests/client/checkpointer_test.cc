@@ -73,7 +73,7 @@ TEST(Checkpointer, WhatIsSteadyMayChangeOnceItIsReleased) {
     ASSERT_TRUE(checkpointer.Begin(AtStep(step), items).ok());
     checkpointer.Release();
     residual.assign(residual.size(), '-');
-    ASSERT_TRUE(checkpointer.Wait().ok());
+    ASSERT_TRUE(checkpointer.Wait().value().ok());
   }
   EXPECT_THAT(store.saved, SizeIs(50));
   EXPECT_EQ(store.differing, 0);
@@ -86,12 +86,12 @@ TEST(Checkpointer, AFailedOneIsToldToWhoWaitsAndToNobodyElse) {
   const std::string content(1000, 'w');
   EXPECT_TRUE(checkpointer.Begin(AtStep(1), Items(content)).ok());
   EXPECT_TRUE(checkpointer.Begin(AtStep(2), Items(content)).ok()) << "1 failed: nobody's end";
-  const Status failed = checkpointer.Wait();
+  const Status failed = checkpointer.Wait().value();
   EXPECT_EQ(failed.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(failed), HasSubstr("checkpoint of step 2: still none"));
-  EXPECT_TRUE(checkpointer.Wait().ok()) << "told once";
+  EXPECT_TRUE(checkpointer.Wait().value().ok()) << "told once";
   EXPECT_TRUE(checkpointer.Begin(AtStep(3), Items(content)).ok());
-  EXPECT_TRUE(checkpointer.Wait().ok());
+  EXPECT_TRUE(checkpointer.Wait().value().ok());
   EXPECT_EQ(store.saved, (std::vector<uint64_t>{1, 2, 3}));
 }
 
@@ -100,9 +100,9 @@ TEST(Checkpointer, APartThatIsTooLargeFailsThatCheckpointOnly) {
   Checkpointer checkpointer(&store, {.arena_bytes = 100});
   const std::string large(101, 'w'), small(100, 'w');
   EXPECT_TRUE(checkpointer.Begin(AtStep(1), Items(large)).ok());
-  EXPECT_EQ(checkpointer.Wait().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(checkpointer.Wait().value().code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(checkpointer.Begin(AtStep(2), Items(small)).ok());
-  EXPECT_TRUE(checkpointer.Wait().ok());
+  EXPECT_TRUE(checkpointer.Wait().value().ok());
   EXPECT_EQ(store.saved, std::vector<uint64_t>{2});
 }
 
@@ -118,9 +118,9 @@ TEST(Checkpointer, ItsProgressIsThatOfTheNewestOne) {
   EXPECT_TRUE(checkpointer.progress().under_way);
   EXPECT_EQ(checkpointer.progress().bytes, 1000u);
   go.Notify();
-  EXPECT_TRUE(checkpointer.Wait().ok());
+  EXPECT_TRUE(checkpointer.Wait().value().ok());
   ASSERT_TRUE(checkpointer.Begin(AtStep(8), Items(small)).ok());
-  EXPECT_FALSE(checkpointer.Wait().ok());
+  EXPECT_FALSE(checkpointer.Wait().value().ok());
   const CheckpointProgress last = checkpointer.progress();
   EXPECT_EQ(last.step, 8u);
   EXPECT_EQ(last.sent, 10u);
@@ -138,7 +138,7 @@ TEST(Checkpointer, ARateHoldsTheUploadUpAndNotTheEnd) {
   ASSERT_TRUE(checkpointer.Begin(AtStep(1), Items(content)).ok());
   EXPECT_TRUE(checkpointer.progress().under_way);
   checkpointer.Interrupt(Aborted("the session ends"));
-  EXPECT_EQ(checkpointer.Wait(), Aborted("the session ends"));
+  EXPECT_EQ(checkpointer.Wait(), std::nullopt);
 }
 
 TEST(Checkpointer, ItemsThatCannotBeSavedAreTheCallersError) {
@@ -147,7 +147,7 @@ TEST(Checkpointer, ItemsThatCannotBeSavedAreTheCallersError) {
   EXPECT_EQ(checkpointer.Begin(AtStep(1), {{"", true, {}}}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(checkpointer.Begin(AtStep(1), {{"a", true, {}}, {"a", true, {}}}).code(),
             StatusCode::kAlreadyExists);
-  EXPECT_TRUE(checkpointer.Wait().ok());
+  EXPECT_TRUE(checkpointer.Wait().value().ok());
 }
 
 TEST(Checkpointer, TheEndOfTheEpochWakesWhoWaitsAndLeavesTheArenaToTheUpload) {
@@ -160,9 +160,27 @@ TEST(Checkpointer, TheEndOfTheEpochWakesWhoWaitsAndLeavesTheArenaToTheUpload) {
   auto waiting = std::async(std::launch::async, [&] { return checkpointer.Wait(); });
   checkpointer.Interrupt(Unavailable("rank 1 died"));
   checkpointer.Interrupt(Aborted("a later reason"));
-  EXPECT_EQ(waiting.get(), Unavailable("rank 1 died"));
+  EXPECT_EQ(waiting.get(), std::nullopt);
   EXPECT_EQ(checkpointer.Begin(AtStep(2), Items(other)), Unavailable("rank 1 died"));
   go.Notify();
+}
+
+TEST(Checkpointer, InTheNextEpochTheUploadEndsAsTheStoreHasIt) {
+  for (const Status& answer : {OkStatus(), Unavailable("rank 1 is gone")}) {
+    absl::Notification go;
+    ScriptedStore store;
+    store.go = &go;
+    store.answers = {answer};
+    Checkpointer checkpointer(&store);
+    const std::string content(1000, 'w');
+    ASSERT_TRUE(checkpointer.Begin(AtStep(1), Items(content)).ok());
+    checkpointer.Interrupt(Unavailable("rank 1 died"));
+    EXPECT_EQ(checkpointer.Wait(), std::nullopt);
+    checkpointer.Resume();
+    go.Notify();
+    EXPECT_EQ(checkpointer.Wait().value().code(), answer.code());
+    EXPECT_TRUE(checkpointer.Wait().value().ok()) << "told once";
+  }
 }
 
 }  // namespace

@@ -373,6 +373,7 @@ struct ElasticJob {
   int world = 3;
   Script script = {};
   std::string wire = "fp32";
+  MemoryStore* store = nullptr;  // where the test has one
 };
 
 // Runs `rank` with an open session of its own in a thread for each slot and waits for all.
@@ -396,7 +397,7 @@ inline void RunElasticJob(
         return network->MakeFabric(net);
       };
       parts.control = std::make_unique<ElasticControl>(&coordinator, slot);
-      parts.store = std::make_unique<MemoryStoreClient>(&store);
+      parts.store = std::make_unique<MemoryStoreClient>(job.store != nullptr ? job.store : &store);
       auto session = Session::Open(options, std::move(parts));
       ASSERT_TRUE(session.ok()) << session.status();
       rank(*std::move(session), slot, coordinator);

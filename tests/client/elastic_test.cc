@@ -410,6 +410,40 @@ TEST(Elastic, WhatIsExchangedAgainCountsAsReadyInItsNewEpoch) {
       });
 }
 
+TEST(Elastic, ACheckpointWhoseEpochEndsUnderItEndsAlikeOnAllRanks) {
+  for (const Status& ended : {OkStatus(), Unavailable("rank 7 is gone")}) {
+    absl::Notification ends;
+    MemoryStore store;
+    store.ends = &ends;
+    store.ended = ended;
+    InProcessNetwork network;
+    RunElasticJob(
+        {.world = kSlots, .store = &store}, &network,
+        [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator& coordinator) {
+          Gradient gradient(*session, "w", 10, "dense");
+          ASSERT_TRUE(session->Ready(gradient.id).ok());
+          ASSERT_TRUE(session->FinishStep().ok());
+          ASSERT_TRUE(session->Checkpoint({}).ok());
+          std::thread change([&, slot] {
+            if (slot != 0) return;
+            coordinator.FailEpoch("a trial");
+            while (coordinator.epoch() < 2)
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            ends.Notify();
+          });
+          const Status told = session->CheckpointWait();
+          change.join();
+          EXPECT_EQ(told.code(), ended.code()) << told;
+          EXPECT_EQ(session->epoch(), 2u);
+          int32_t sum = 1;
+          const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
+          EXPECT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
+          EXPECT_EQ(sum, kSlots) << "the calls after it are not told of the change a second time";
+          EXPECT_TRUE(session->Close("").ok());
+        });
+  }
+}
+
 TEST(Elastic, ACollectiveThatAChangeInterruptsIsRepeatedByTheTrainer) {
   InProcessNetwork network;
   RunElasticJob(

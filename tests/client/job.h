@@ -249,10 +249,12 @@ class GatheringControl : public Control {
   const int rank_;
 };
 
-// Whole items by (rank or -1, name); complete as soon as it is asked.
+// Whole items by (rank or -1, name); complete as soon as it is asked, or is told how it ends.
 class MemoryStore {
  public:
   absl::Mutex mutex;
+  absl::Notification* ends = nullptr;  // null: at once
+  Status ended;                        // by then
   std::map<std::pair<int, std::string>, std::vector<std::byte>> items;
 };
 
@@ -270,7 +272,10 @@ class MemoryStoreClient : public StoreClient {
     }
     return OkStatus();
   }
-  Status Await(const CheckpointName&, Duration) override { return OkStatus(); }
+  Status Await(const CheckpointName&, Duration) override {
+    if (store_->ends != nullptr) store_->ends->WaitForNotification();
+    return store_->ended;
+  }
   StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName&, uint32_t rank) override {
     absl::MutexLock lock(&store_->mutex);
     std::vector<CheckpointItem> items;

@@ -32,12 +32,13 @@ class Rounding : public Exchange {
   const std::vector<BlockReach> reach_;
 };
 
-// A checkpoint of one rank, whose shared items these are, and these are the rank's own.
+// A checkpoint whose shared items these are, and these are the ranks' own.
 class SavedItems : public StoreClient {
  public:
-  explicit SavedItems(std::map<std::string, std::vector<BlockReach>> items,
-                      std::map<std::string, std::vector<float>> own = {})
-      : items_(std::move(items)), own_(std::move(own)) {}
+  using Own = std::map<std::string, std::vector<float>>;
+  explicit SavedItems(std::map<std::string, std::vector<BlockReach>> items, Own of_rank_0 = {},
+                      Own of_rank_1 = {})
+      : items_(std::move(items)), own_{std::move(of_rank_0), std::move(of_rank_1)} {}
   Status Save(const StripeName&, const Arena&, Duration, const Sent&) override {
     return Internal("not saved");
   }
@@ -47,15 +48,16 @@ class SavedItems : public StoreClient {
     for (const auto& [name, reach] : items_) {
       if (rank == 0) items.push_back({name, true, reach.size() * sizeof(BlockReach)});
     }
-    for (const auto& [name, values] : own_) {
-      if (rank == 0) items.push_back({name, false, values.size() * sizeof(float)});
+    if (rank >= own_.size()) return items;
+    for (const auto& [name, values] : own_[rank]) {
+      items.push_back({name, false, values.size() * sizeof(float)});
     }
     return items;
   }
-  Status Load(const CheckpointName&, uint32_t, const std::string& name, bool shared,
+  Status Load(const CheckpointName&, uint32_t rank, const std::string& name, bool shared,
               std::span<std::byte> out) override {
     std::ranges::copy(shared ? std::as_bytes(std::span(items_.at(name)))
-                             : std::as_bytes(std::span(own_.at(name))),
+                             : std::as_bytes(std::span(own_.at(rank).at(name))),
                       out.begin());
     return OkStatus();
   }
@@ -63,7 +65,7 @@ class SavedItems : public StoreClient {
 
  private:
   const std::map<std::string, std::vector<BlockReach>> items_;
-  const std::map<std::string, std::vector<float>> own_;
+  const std::vector<Own> own_;
 };
 
 class States : public ::testing::Test {
@@ -163,6 +165,15 @@ TEST_F(States, WhatBlocksOfAnotherSizeReachedIsLearnedAnew) {
     ASSERT_TRUE(begun.ok()) << begun;
     EXPECT_THAT(resumed.reach(0), SizeIs(saved == blocks.size() ? saved : 0));
   }
+}
+
+// The epoch in which a job resumes may end before its ranks have agreed: then they begin again.
+TEST_F(States, WhatAnAttemptToResumeTookIsNotTakenTwice) {
+  SavedItems store({}, {{"an item", {0}}}, {{"ringwood/residual/w", {1, -2, 3}}});
+  Restore from(&store, {}, 0);
+  TensorStates resumed(options_, table_);
+  for (int attempt = 0; attempt < 2; ++attempt) ASSERT_TRUE(resumed.Begin(&from, 0, 1).ok());
+  EXPECT_THAT(resumed.of(0)->residual(), ElementsAre(1, -2, 3));
 }
 
 TEST_F(States, AVelocityIsDroppedWithAWordWhereThereIsNoMomentumAnyMore) {

@@ -338,9 +338,15 @@ TEST(UpdateWriter, GoesOnAfterNoCheckpointThatIsGivenUp) {
   client.failure = OkStatus();
   writer.CheckpointBegun(11);
   log(12);
-  writer.Enter(&client, {});  // of the epoch that ends, nobody hears how its checkpoint did
+  writer.Enter(&client, {});  // under the checkpoint, which may still be completed
   log(13);
-  EXPECT_THAT(client.logged, ElementsAre(1, 5, 7, 8, 9, 10, 12));
+  EXPECT_THAT(client.logged, ElementsAre(1, 5, 7, 8, 9, 10, 12, 13));
+  writer.CheckpointEnded(11, false);
+  log(14);
+  writer.CheckpointBegun(14);
+  writer.Enter(&client, {});  // the log would begin with a checkpoint of another epoch
+  log(15);
+  EXPECT_THAT(client.logged, ElementsAre(1, 5, 7, 8, 9, 10, 12, 13));
 }
 
 // The bytes come from a disk: whatever they are, the answer is an error and untouched gradients, or

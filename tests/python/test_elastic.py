@@ -1,6 +1,7 @@
 """examples/elastic.py: its histories keep the guarantees, whether ranks die or not."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,19 @@ def test_calls_between_two_steps_are_of_the_ranks_that_took_the_last_one(flags, 
     assert all(f"rank {rank} of 3" in ended.output for rank in range(3)), ended.output
     assert "outside of the steps" not in ended.output, ended.output
     assert "epoch 3 with 3 ranks" in ended.output, "who died came with the first step before which all had met"
+
+
+def test_a_checkpoint_outlives_its_epoch_where_nothing_of_it_is_missing(tmp_path):
+    ended = run_job("checkpoints/outliving.py", tmp_path / "mark", ranks=3,
+                    flags=("--elastic", "--max-restarts", 1, "--checkpoint-rate", 1, "--store", tmp_path / "store"))
+    if "none was under way" in ended.output:
+        pytest.skip("the process came in the moment between two checkpoints")
+    for rank in range(3):
+        assert f"rank {rank}: the one under which a process came: complete" in ended.output, ended.output
+    for rank in range(2):
+        died = rf"rank {rank}: the one under which a process died: .*rank 2 (stopped|.* is gone)"
+        assert re.search(died, ended.output), ended.output
+        assert f"rank {rank}: the next one: complete" in ended.output, ended.output
 
 
 class Job:

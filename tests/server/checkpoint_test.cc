@@ -148,6 +148,90 @@ TEST_F(CheckpointTest, AnotherEpochsProcessCannotSave) {
   EXPECT_EQ(Save(&collector, 3, 20, 1000).code(), StatusCode::kAborted);
 }
 
+// Ranks 0 and 1 of epoch 3, and the epoch after it: of these processes, which go on from there.
+v1::EpochRecord NextEpoch(const std::vector<uint64_t>& incarnations) {
+  v1::EpochRecord record = Record(4, static_cast<uint32_t>(incarnations.size()));
+  record.set_origin(3);
+  for (size_t rank = 0; rank < incarnations.size(); ++rank) {
+    record.mutable_members(static_cast<int>(rank))->set_incarnation(incarnations[rank]);
+  }
+  return record;
+}
+
+TEST_F(CheckpointTest, OneThatIsUnderWayOutlivesItsEpochWhileNobodyIsGoneWhosePartIsMissing) {
+  struct Case {
+    std::string name;
+    std::vector<uint64_t> next;
+    std::vector<uint32_t> before, after;  // ranks that bring their parts in and after epoch 3
+    bool complete;
+  };
+  const Case cases[] = {
+      {"a process has come", {100, 101, 200}, {0}, {1}, true},
+      {"ranks have other numbers", {101, 100}, {1}, {0}, true},
+      {"all parts come later", {100, 101, 200}, {}, {0, 1}, true},
+      {"the part of who is gone was there", {100}, {1}, {0}, true},
+      {"the part of who is gone is missing", {100}, {0}, {}, false},
+      {"another process has the rank of who is gone", {100, 200}, {0}, {}, false},
+      {"who is gone brings its part, after all", {100}, {}, {1}, false},
+  };
+  auto store = CheckpointStore::Open(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  uint64_t step = 10;
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    StripeCollector collector = MakeCollector(store->get());
+    collector.SetEpoch(Record(3));
+    const std::string state = StateAt(++step, 1000);
+    for (const uint32_t rank : one.before) {
+      ASSERT_TRUE(SaveRank(&collector, 3, step, rank, state).ok());
+    }
+    collector.SetEpoch(NextEpoch(one.next));
+    for (const uint32_t rank : one.after) {
+      EXPECT_EQ(SaveRank(&collector, 3, step, rank, state).ok(), one.complete);
+    }
+    const auto outcome = collector.Outcome(3, step);
+    ASSERT_TRUE(outcome.has_value()) << "nobody waits for what cannot come";
+    EXPECT_EQ(outcome->ok(), one.complete) << *outcome;
+    EXPECT_EQ(Load(**store, step).ok(), one.complete);
+    if (one.complete) {
+      EXPECT_EQ(*Load(**store, step), state);
+    }
+  }
+}
+
+TEST_F(CheckpointTest, AHistoryThatWasGivenUpBringsNothingMore) {
+  auto store = CheckpointStore::Open(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string state = StateAt(10, 1000);
+  v1::EpochRecord anew = NextEpoch({100, 101});
+  anew.set_origin(4);
+  v1::EpochRecord other = NextEpoch({100, 101});
+  other.set_job(6);
+  for (const v1::EpochRecord& next : {anew, other}) {
+    StripeCollector collector = MakeCollector(store->get());
+    collector.SetEpoch(Record(3));
+    ASSERT_TRUE(SaveRank(&collector, 3, 10, 0, state).ok());
+    collector.SetEpoch(next);
+    EXPECT_EQ(collector.Outcome(3, 10)->code(), StatusCode::kAborted);
+    EXPECT_EQ(SaveRank(&collector, 3, 11, 1, state).code(), StatusCode::kAborted);
+  }
+}
+
+TEST_F(CheckpointTest, AnEpochsCheckpointThatSomebodyDoesNotBeginEndsWithTheNextOne) {
+  auto store = CheckpointStore::Open(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  StripeCollector collector = MakeCollector(store->get());
+  collector.SetEpoch(Record(3));
+  ASSERT_TRUE(SaveRank(&collector, 3, 10, 0, StateAt(10, 1000)).ok());
+  collector.SetEpoch(NextEpoch({101, 100}));
+  EXPECT_EQ(collector.Outcome(3, 10), std::nullopt);
+  // The process that was rank 1 and is rank 0 now.
+  auto chunk = Chunk(4, 12, 0, "weights", v1::SCOPE_SHARED, 1, 0, "x");
+  chunk.set_incarnation(101);
+  ASSERT_TRUE(collector.Begin(chunk).ok());
+  EXPECT_THAT(Message(*collector.Outcome(3, 10)), testing::HasSubstr("rank 1 brought nothing"));
+}
+
 TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
   auto store = CheckpointStore::Open(directory_);
   ASSERT_TRUE(store.ok()) << store.status();

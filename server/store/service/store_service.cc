@@ -293,7 +293,7 @@ void StoreService::Service::Gather(const CheckpointId& id) {
     return collector_->GiveUp(id, marked);
   }
   v1::GatherRequest request;
-  *request.mutable_record() = collector_->record();
+  *request.mutable_record() = collector_->RecordOf(id);
   request.set_step(id.step);
   const auto main = store_->Identity();
   if (!main.ok()) return collector_->GiveUp(id, main.status());

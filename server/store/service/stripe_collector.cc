@@ -1,5 +1,6 @@
 #include "server/store/service/stripe_collector.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -13,19 +14,6 @@ namespace ringwood {
 namespace {
 
 constexpr size_t kMaxNamed = 80;  // characters of a list of ranks
-
-// While a large stripe is synced its checkpoint is not silent.
-class Busy {
- public:
-  explicit Busy(StripeCollector::Life* life) : life_(life) { ++life_->busy; }
-  ~Busy() {
-    life_->heard = Now();
-    --life_->busy;
-  }
-
- private:
-  StripeCollector::Life* const life_;
-};
 
 std::string WhichPart(const v1::CheckpointManifest& manifest) {
   if (manifest.part() == 0) return "";
@@ -49,13 +37,54 @@ StripeCollector::StripeCollector(CheckpointStore* store, std::function<int64_t()
 
 void StripeCollector::Fence() {
   record_.set_epoch(0);
+  crews_.clear();
   while (!open_.empty()) Fail(open_.begin()->first, Aborted("the epoch ended under it"));
 }
 
 void StripeCollector::SetEpoch(const v1::EpochRecord& record, const Share& share) {
-  Fence();
+  if (record.job() != record_.job()) Fence();
   record_ = record;
   share_ = share;
+  crews_[record.epoch()] = std::make_shared<const Crew>(Crew{record, share});
+  std::erase_if(crews_, [&](const auto& crew) { return crew.first < record.origin(); });
+  if (crews_.size() > kMaxCrews) crews_.erase(crews_.begin());
+  for (const CheckpointId& id : UnderWay()) {
+    if (id.epoch < record.origin()) {
+      Fail(id, Aborted("the job went back to where it was before"));
+    } else {
+      FailWhereGone(id);
+    }
+  }
+}
+
+std::shared_ptr<const StripeCollector::Crew> StripeCollector::CrewOf(const CheckpointId& id) const {
+  if (const auto open = open_.find(id); open != open_.end()) return open->second.crew;
+  const auto crew = crews_.find(id.epoch);
+  // What the main store has begun in an older epoch is under way here, or was given up.
+  const bool begins = share_.store == 0 || id.epoch == record_.epoch();
+  return crew != crews_.end() && begins ? crew->second : nullptr;
+}
+
+bool StripeCollector::IsPresent(uint64_t incarnation) const {
+  const auto end = record_.members().begin() + record_.world();
+  return std::any_of(record_.members().begin(), end,
+                     [&](const auto& member) { return member.incarnation() == incarnation; });
+}
+
+void StripeCollector::FailWhereGone(const CheckpointId& id) {
+  const v1::EpochRecord& record = open_.at(id).crew->record;
+  if (record.epoch() == record_.epoch()) return;
+  if (FurtherStores(record.members(), record.world()) !=
+      FurtherStores(record_.members(), record_.world())) {
+    return Fail(id, Aborted("the stores that share it have changed"));
+  }
+  for (const uint32_t rank : MissingRanks(open_.at(id))) {
+    const v1::RecordedMember& member = record.members(static_cast<int>(rank));
+    if (IsPresent(member.incarnation())) continue;
+    return Fail(id, Unavailable(absl::StrFormat("rank %d (host %s) is gone, and its part had not "
+                                                "come; the next one is without it",
+                                                rank, member.host())));
+  }
 }
 
 Status StripeCollector::Invite(const CheckpointId& id) {
@@ -65,6 +94,7 @@ Status StripeCollector::Invite(const CheckpointId& id) {
   if (open_.contains(id)) return OkStatus();
   RW_RETURN_IF_ERROR(CheckRoom());
   if (quota_ != nullptr) quota_->Measure();
+  open_[id].crew = crews_.at(id.epoch);
   open_[id].life->heard = Now();
   return OkStatus();
 }
@@ -88,15 +118,18 @@ Status StripeCollector::CheckRoom() const {
 }
 
 Status StripeCollector::CheckStripe(const v1::SaveChunk& chunk) const {
-  RW_RETURN_IF_ERROR(CheckSender(record_, chunk.epoch(), chunk.rank(), chunk.incarnation()));
-  if (chunk.world() != record_.world()) {
+  const auto crew = CrewOf({chunk.epoch(), chunk.step()});
+  const v1::EpochRecord& record = crew == nullptr ? record_ : crew->record;
+  RW_RETURN_IF_ERROR(CheckSender(record, chunk.epoch(), chunk.rank(), chunk.incarnation()));
+  if (chunk.world() != record.world()) {
     return Invalid(absl::StrFormat("rank %d of %d saves in a world of %d", chunk.rank(),
-                                   chunk.world(), record_.world()));
+                                   chunk.world(), record.world()));
   }
-  const uint32_t store = StoreOfRank(chunk.rank(), share_.stores - 1);
-  if (store == share_.store) return OkStatus();
+  const auto [own, stores] = crew->share;
+  const uint32_t store = StoreOfRank(chunk.rank(), stores - 1);
+  if (store == own) return OkStatus();
   return Invalid(absl::StrFormat("the stripe of rank %d belongs to store %d of %d, this is %d",
-                                 chunk.rank(), store, share_.stores, share_.store));
+                                 chunk.rank(), store, stores, own));
 }
 
 StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
@@ -108,10 +141,11 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
                ? AlreadyExists(absl::StrFormat("the checkpoint of step %d is complete", id.step))
                : Annotate(outcome->second, absl::StrFormat("the checkpoint of step %d", id.step));
   }
-  FailMissed(id, first.rank());
+  FailMissed(id, first.incarnation());
   const bool begins = !open_.contains(id);
   if (begins) RW_RETURN_IF_ERROR(CheckRoom());
   if (quota_ != nullptr && begins) quota_->Measure();
+  if (begins) open_[id].crew = crews_.at(id.epoch);
   if (std::exchange(open_[id].begun[first.rank()], true)) {
     return AlreadyExists(
         absl::StrFormat("rank %d saves step %d already", first.rank(), first.step()));
@@ -126,20 +160,25 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
   }
   incoming->writer_ = *std::move(writer);
   if (!open_[id].opening) open_[id].opening = store_->openings();
-  if (begins && share_.stores > 1 && divided_.begins) divided_.begins(id);
+  if (begins) FailWhereGone(id);
+  const bool divided = open_.contains(id) && open_[id].crew->share.stores > 1;
+  if (begins && divided && divided_.begins) divided_.begins(id);
   return incoming;
 }
 
-// A rank brings its stripes in the order of their steps.
-void StripeCollector::FailMissed(const CheckpointId& id, uint32_t rank) {
-  std::vector<CheckpointId> missed;
-  for (const auto& [older, open] : open_) {
-    if (older < id && !open.begun.contains(rank)) missed.push_back(older);
-  }
-  for (const CheckpointId& older : missed) {
-    Fail(older, Unavailable(absl::StrFormat("rank %d brought nothing, and now saves step %d: its "
-                                            "own output says why",
-                                            rank, id.step)));
+// A process brings its stripes in the order of their steps.
+void StripeCollector::FailMissed(const CheckpointId& id, uint64_t incarnation) {
+  for (const CheckpointId& older : UnderWay()) {
+    if (!(older < id)) continue;
+    const Open& open = open_.at(older);
+    for (const uint32_t rank : MissingRanks(open)) {
+      if (open.begun.contains(rank)) continue;
+      if (open.crew->record.members(static_cast<int>(rank)).incarnation() != incarnation) continue;
+      Fail(older, Unavailable(absl::StrFormat("rank %d brought nothing, and now saves step %d: its "
+                                              "own output says why",
+                                              rank, id.step)));
+      break;
+    }
   }
 }
 
@@ -160,92 +199,32 @@ bool StripeCollector::GiveUp(TimePoint now) {
   return !silent.empty();
 }
 
+std::vector<uint32_t> StripeCollector::MissingRanks(const Open& open) const {
+  const auto [own, stores] = open.crew->share;
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < open.crew->record.world(); ++rank) {
+    if (open.stripes.contains(rank)) continue;
+    const uint32_t store = StoreOfRank(rank, stores - 1);
+    if (own > 0 ? store != own : open.parts.contains(store)) continue;
+    missing.push_back(rank);
+  }
+  return missing;
+}
+
 std::string StripeCollector::Missing(const CheckpointId& id) const {
   const auto open = open_.find(id);
   if (open == open_.end()) return "";
   std::string missing;
-  for (uint32_t rank = 0; rank < record_.world(); ++rank) {
-    if (open->second.stripes.contains(rank)) continue;
-    const uint32_t store = StoreOfRank(rank, share_.stores - 1);
-    if (share_.store > 0 ? store != share_.store : open->second.parts.contains(store)) continue;
+  for (const uint32_t rank : MissingRanks(open->second)) {
     missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
     if (missing.size() > kMaxNamed) return missing + ", ...";
   }
   return missing;
 }
 
-StripeCollector::Incoming::~Incoming() {
-  if (writer_ == nullptr) return;
-  collector_->Fail(id_, Unavailable(absl::StrFormat("rank %d stopped in the middle", rank_)));
-}
-
-Status StripeCollector::Incoming::Add(const v1::SaveChunk& chunk) {
-  const Status written = Write(chunk);
-  return written.ok() ? written : Fail(written);
-}
-
-StatusOr<uint64_t> StripeCollector::Incoming::Finish() { return Keep(Sync()); }
-
-Status StripeCollector::Incoming::Write(const v1::SaveChunk& chunk) {
-  if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
-  if (chunk.epoch() != id_.epoch || chunk.step() != id_.step || chunk.rank() != rank_) {
-    return Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_));
-  }
-  life_->heard = Now();
-  const uint64_t before = writer_->written_bytes();
-  RW_RETURN_IF_ERROR(writer_->Add(chunk));
-  const uint64_t taken = writer_->written_bytes() - before;  // none: it was there already
-  if (taken == 0 || collector_->quota_ == nullptr) return OkStatus();
-  return collector_->quota_->Take(taken);
-}
-
-Status StripeCollector::Incoming::Sync() {
-  if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
-  const Busy busy(life_.get());
-  return writer_->Finish();
-}
-
-Status StripeCollector::Incoming::CheckListed() {
-  const auto found = collector_->open_.find(id_);
-  if (writer_ == nullptr || found == collector_->open_.end()) {
-    return Aborted("this checkpoint is over");
-  }
-  Open& open = found->second;
-  open.listed_bytes += writer_->listed_bytes();
-  if (open.listed_bytes > kMaxManifestBytes) {
-    return Exhausted(
-        absl::StrFormat("the manifest takes more than %s with the items of rank %d (about 1.5 "
-                        "million items, or 7 TiB): save less",
-                        FormatBytes(static_cast<double>(kMaxManifestBytes)), rank_));
-  }
-  return OkStatus();
-}
-
-StatusOr<uint64_t> StripeCollector::Incoming::Keep(const Status& so_far) {
-  if (!so_far.ok()) return Fail(so_far);
-  if (const Status listed = CheckListed(); !listed.ok()) return Fail(listed);
-  const auto found = collector_->open_.find(id_);
-  const uint64_t bytes = writer_->bytes();
-  found->second.stripes[rank_] = std::move(writer_);
-  life_->heard = Now();
-  collector_->CompleteIfAllCame(id_);
-  return bytes;
-}
-
-// What the caller is told: where another rank's stripe failed before, or the epoch ended, that.
-Status StripeCollector::Incoming::Fail(const Status& why) {
-  writer_.reset();
-  if (collector_->open_.contains(id_)) {
-    collector_->Fail(id_, why);
-    return why;
-  }
-  const auto outcome = collector_->outcomes_.find(id_);
-  const bool failed = outcome != collector_->outcomes_.end() && !outcome->second.ok();
-  return failed ? outcome->second : Aborted("this checkpoint is over");
-}
-
 bool StripeCollector::HasOwnStripes(const Open& open) const {
-  return open.stripes.size() == RanksOfStore(share_.store, share_.stores - 1, record_.world());
+  const auto [own, stores] = open.crew->share;
+  return open.stripes.size() == RanksOfStore(own, stores - 1, open.crew->record.world());
 }
 
 void StripeCollector::PartCame(const CheckpointId& id, uint32_t part, StatusOr<StoredPart> came) {
@@ -253,7 +232,8 @@ void StripeCollector::PartCame(const CheckpointId& id, uint32_t part, StatusOr<S
   if (open == open_.end()) return;
   Status wrong = came.status();
   if (wrong.ok()) {
-    wrong = CheckPart(came->manifest, record_.job(), id, part, share_.stores);
+    const Crew& crew = *open->second.crew;
+    wrong = CheckPart(came->manifest, crew.record.job(), id, part, crew.share.stores);
   }
   if (!wrong.ok()) return Fail(id, wrong);
   open->second.parts[part] = *std::move(came);
@@ -262,26 +242,29 @@ void StripeCollector::PartCame(const CheckpointId& id, uint32_t part, StatusOr<S
 
 void StripeCollector::CompleteIfAllCame(const CheckpointId& id) {
   const Open& open = open_[id];
-  const size_t parts = share_.store == 0 ? share_.stores - 1 : 0;
+  const auto [own, stores] = open.crew->share;
+  const size_t parts = own == 0 ? stores - 1 : 0;
   if (HasOwnStripes(open) && open.parts.size() == parts) Complete(id);
 }
 
 StatusOr<v1::CheckpointManifest> StripeCollector::ManifestOf(
     const CheckpointId& id, const std::map<uint32_t, Stripe>& stripes) {
+  const Crew& crew = *open_[id].crew;
+  const auto [own, stores] = crew.share;
   RW_ASSIGN_OR_RETURN(v1::CheckpointManifest manifest,
-                      Assemble(stripes, store_->HomesFor(id), share_.stores > 1));
-  if (share_.stores > 1 && share_.store == 0) {
+                      Assemble(stripes, store_->HomesFor(id), stores > 1));
+  if (stores > 1 && own == 0) {
     std::vector<StoredPart> parts;
     for (auto& [number, part] : open_[id].parts) parts.push_back(std::move(part));
     RW_ASSIGN_OR_RETURN(manifest, Unite(std::move(manifest), std::move(parts)));
-  } else if (share_.store > 0) {
-    manifest.set_part(share_.store);
-    manifest.set_stores(share_.stores);
+  } else if (own > 0) {
+    manifest.set_part(own);
+    manifest.set_stores(stores);
   }
-  manifest.set_job(record_.job());
+  manifest.set_job(crew.record.job());
   manifest.set_epoch(id.epoch);
   manifest.set_step(id.step);
-  manifest.set_world(record_.world());
+  manifest.set_world(crew.record.world());
   manifest.set_unix_seconds(unix_seconds_());
   return manifest;
 }
@@ -321,12 +304,13 @@ void StripeCollector::Fail(const CheckpointId& id, const Status& why) {
   const auto open = open_.find(id);
   if (open == open_.end()) return;
   open->second.life->over = true;
+  const bool divided = open->second.crew->share.stores > 1;
   open_.erase(open);
   Log(LogLevel::kError,
       absl::StrFormat("THE CHECKPOINT OF STEP %d FAILED, the one before stays: %s", id.step,
                       Message(why)));
   store_->Drop(id);
-  if (share_.stores > 1 && divided_.failed) divided_.failed(id);
+  if (divided && divided_.failed) divided_.failed(id);
   outcomes_[id] = why;
   if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
 }
@@ -342,7 +326,8 @@ std::optional<Status> StripeCollector::Outcome(uint64_t epoch, uint64_t step) co
     return outcome->second;
   }
   // One that nobody has begun here, as a rank asks whose stripe goes to a further store.
-  if (epoch < record_.epoch()) return Aborted(absl::StrFormat("epoch %d is over", epoch));
+  if (!open_.contains({epoch, step}) && epoch < record_.epoch())
+    return Aborted(absl::StrFormat("epoch %d is over", epoch));
   return std::nullopt;
 }
 

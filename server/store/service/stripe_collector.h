@@ -1,6 +1,8 @@
 // Collects the stripes of checkpoints from all ranks; the last stripe completes a checkpoint.
-// Fenced by the epoch: a process of an older epoch cannot add to a checkpoint. A checkpoint that
-// receives nothing for a while fails, with the ranks that are missing. A complete one is read back
+// Fenced by the history of the job: who was a member of an epoch from which it went on may still
+// bring its stripe of a checkpoint of that epoch, and no process of a history that was given up. A
+// checkpoint fails when a member is gone whose stripe had not come, and when it receives nothing
+// for a while. A complete one is read back
 // from the disk; meanwhile ranks may save the next one, which is told to be complete when that has
 // ended. Of several stores that share a checkpoint each collects the stripes of some ranks; the
 // main one's completes the whole when the parts of the others have come. Used on one thread (the
@@ -15,6 +17,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -31,6 +34,8 @@ class StripeCollector {
   static constexpr size_t kMaxOpen = 2;
   // Finished ones whose outcome is remembered for Await.
   static constexpr size_t kMaxOutcomes = 64;
+  // Epochs of which a checkpoint may still begin: ranks bring their first stripes at once.
+  static constexpr size_t kMaxCrews = 4;
 
   // How long a checkpoint waits for the next chunk or stripe: ranks save after the same step, one
   // of them may have an evaluation before it.
@@ -57,10 +62,14 @@ class StripeCollector {
     uint32_t store = 0;
     uint32_t stores = 1;
   };
-  // From now on only this epoch's members may save; unfinished checkpoints of older epochs are
-  // dropped.
+  // From now on this epoch's members may save. Of what is under way goes on what belongs to the
+  // history of this epoch, and lacks no stripe of who is gone.
   void SetEpoch(const v1::EpochRecord& record, const Share& share = {0, 1});
   const v1::EpochRecord& record() const { return record_; }
+  // Of the epoch of a checkpoint that is under way.
+  const v1::EpochRecord& RecordOf(const CheckpointId& id) const {
+    return open_.at(id).crew->record;
+  }
 
   // Of a further store: the main one has begun this checkpoint, and its ranks may bring their
   // stripes. Before that they are too early.
@@ -130,7 +139,13 @@ class StripeCollector {
   uint64_t job() const { return record_.job(); }
 
  private:
+  // The members of an epoch, and which of its stores this is.
+  struct Crew {
+    v1::EpochRecord record;
+    Share share;
+  };
   struct Open {
+    std::shared_ptr<const Crew> crew;
     std::map<uint32_t, std::unique_ptr<StripeWriter>> stripes;  // that are synced
     std::map<uint32_t, StoredPart> parts;
     std::map<uint32_t, bool> begun;
@@ -138,8 +153,12 @@ class StripeCollector {
     std::shared_ptr<Life> life = std::make_shared<Life>();
     std::optional<uint64_t> opening;  // of the store, when the first stripe began
   };
+  std::shared_ptr<const Crew> CrewOf(const CheckpointId& id) const;  // null: of no epoch in reach
   Status CheckStripe(const v1::SaveChunk& chunk) const;
-  void FailMissed(const CheckpointId& id, uint32_t rank);
+  void FailMissed(const CheckpointId& id, uint64_t incarnation);
+  void FailWhereGone(const CheckpointId& id);
+  bool IsPresent(uint64_t incarnation) const;
+  std::vector<uint32_t> MissingRanks(const Open& open) const;
   Status CheckRoom() const;
   bool HasOwnStripes(const Open& open) const;
   void CompleteIfAllCame(const CheckpointId& id);
@@ -154,6 +173,7 @@ class StripeCollector {
   const ReadBack read_back_;
   v1::EpochRecord record_;  // epoch 0: no rank may save
   Share share_;
+  std::map<uint64_t, std::shared_ptr<const Crew>> crews_;  // the last epochs of this history
   Divided divided_;
   std::map<CheckpointId, Open> open_;
   std::map<CheckpointId, Status> outcomes_;
