@@ -1,5 +1,7 @@
 #include "client/session.h"
 
+#include <utility>
+
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "client/plan_proposal.h"
@@ -235,6 +237,7 @@ StatusOr<StepResult> Session::FinishStep() {
     RW_RETURN_IF_ERROR(CheckReplayed());
     if (const std::optional<StepResult> settled = steps_.TakeSettled()) {
       CallsOver();
+      state_.Stepped();
       return *settled;
     }
     RW_RETURN_IF_ERROR(Agree());
@@ -248,6 +251,7 @@ StatusOr<StepResult> Session::FinishStep() {
     if (result.ok()) {
       SetLogPlace(epoch_, result->step);
       CallsOver();
+      state_.Stepped();
       if (steps_.left()) {
         Left();
       } else if (steps_.others_left()) {
@@ -291,15 +295,15 @@ Status Session::TakeState() {
   return Annotate(taken, absl::StrFormat("rank %d: the state of the job", link_->slot()));
 }
 
-// Once it is known what a checkpoint costs, and when that has changed a lot.
+// Once it is known what a checkpoint costs; and, for who looks closely, when that changes a lot.
 void Session::SayInterval() {
   const double seconds = ToSeconds(saves_.Interval(Now()));
   if (rank() != 0 ||
       (said_interval_ > 0 && seconds < 2 * said_interval_ && seconds > said_interval_ / 2)) {
     return;
   }
-  said_interval_ = seconds;
-  Log(LogLevel::kInfo, "checkpoint_interval",
+  const bool first = std::exchange(said_interval_, seconds) == 0;
+  Log(first ? LogLevel::kInfo : LogLevel::kDebug, "checkpoint_interval",
       absl::StrFormat("checkpoints that are left to the session come every %.0f s: at most %.0f %% "
                       "of the time stops for them",
                       seconds, 100 * SaveClock::kBudget));

@@ -36,20 +36,20 @@ void StateExchange::Begin(EpochLink* link, bool receiving) {
 Status StateExchange::Serve(EpochLink* link) {
   const Place& place = link->place();
   const auto holders = static_cast<int>(link->joined().holders_size());
-  if (!link->Holds(place.rank) || holders == place.world || served_ == link->epoch()) {
-    return OkStatus();
-  }
-  wanted_ = on_request_ && items_.list.empty();
+  const bool asked = link->Holds(place.rank) && holders < place.world && served_ != link->epoch();
+  wanted_ = asked && on_request_ && items_.list.empty();
   if (wanted_) {
     return Refused("a rank that comes wants the state: give its items and finish the step again");
   }
+  if (!asked) return OkStatus();
   RW_RETURN_IF_ERROR(StateDonor::Serve(link, items_.list));
   served_ = link->epoch();
-  if (on_request_) items_ = {};
+  ForgetGiven();
   return OkStatus();
 }
 
 Status StateExchange::Take() {
+  ForgetGiven();
   RW_RETURN_IF_ERROR(receiver_->Wait(Seconds(kLongestWaitSeconds)));
   if (receiver_->items().empty()) {
     return Refused(

@@ -25,7 +25,7 @@ class StateExchange {
  public:
   // An item of the trainer's, whose memory stays where it is; another with the name replaces it.
   Status Register(const std::string& name, std::span<std::byte> data);
-  // Items are given when they are wanted, and forgotten once they are sent.
+  // Items are given when they are wanted, and forgotten once they are sent, or out of date.
   void OnRequest(bool on) { on_request_ = on; }
 
   // The link of an epoch is connected; `receiving`: this worker gets the state.
@@ -33,6 +33,8 @@ class StateExchange {
 
   // finish_step begins. Refused: the items are wanted, and not given yet.
   Status Serve(EpochLink* link);
+  // The step is finished: what was given for a rank that did not come is the state before it.
+  void Stepped() { ForgetGiven(); }
   bool wanted() const { return wanted_; }  // it was refused for that; any thread
 
   // Waits for the state and puts it in place, as far as items of that name are registered; the
@@ -49,6 +51,10 @@ class StateExchange {
     void Put(const std::string& name, std::span<std::byte> data);
     const StateItem* Find(const std::string& name) const;  // null: none
   };
+
+  void ForgetGiven() {
+    if (on_request_) items_ = {};
+  }
 
   Items items_;
   bool on_request_ = false;
