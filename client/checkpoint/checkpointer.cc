@@ -81,8 +81,7 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
 }
 
 void Checkpointer::Ended(const StripeName& stripe, const Status& status) {
-  last_ =
-      Annotate(status, absl::StrFormat("rank %d: checkpoint of step %d", stripe.rank, stripe.step));
+  last_ = Annotate(status, absl::StrFormat("checkpoint of step %d", stripe.step));
   if (status.ok()) ++progress_.completed;
   // The end of the epoch speaks for itself.
   if (ended_ && (status.ok() || interrupted_.ok())) {

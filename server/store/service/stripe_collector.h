@@ -2,11 +2,11 @@
 // Fenced by the history of the job: who was a member of an epoch from which it went on may still
 // bring its stripe of a checkpoint of that epoch, and no process of a history that was given up. A
 // checkpoint fails when a member is gone whose stripe had not come, and when it receives nothing
-// for a while. A complete one is read back
-// from the disk; meanwhile ranks may save the next one, which is told to be complete when that has
-// ended. Of several stores that share a checkpoint each collects the stripes of some ranks; the
-// main one's completes the whole when the parts of the others have come. Used on one thread (the
-// store's loop), but for what says otherwise; no gRPC here.
+// for a while. A complete one is read back from the disk; meanwhile ranks may save the next one,
+// which is told to be complete when that has ended. Of several stores that share a checkpoint each
+// collects the stripes of some ranks; the main one's completes the whole when the parts of the
+// others have come. Used on one thread (the store's loop), but for what says otherwise; no gRPC
+// here.
 #pragma once
 
 #include <atomic>

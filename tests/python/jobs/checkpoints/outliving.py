@@ -20,8 +20,9 @@ model = torch.nn.Linear(6, 3)
 rw.init()
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05), model.named_parameters())
 rw.broadcast_parameters(model.state_dict())
-rw.elastic(model, optimizer)
-session = optimizer.session
+sampler = rw.Sampler(torch.utils.data.TensorDataset(torch.arange(10**6)), batch_size=8, seed=1)
+rw.elastic(model, optimizer, sampler)
+session, batches = optimizer.session, iter(sampler)
 items = {"shared": {"step": np.zeros(1)}, "per_rank": {"own": np.zeros(500_000)}}
 
 
@@ -37,7 +38,7 @@ def wait():
 
 def step():
     optimizer.zero_grad()
-    model(torch.randn(8, 6)).square().mean().backward()
+    model(torch.randn(len(next(batches)), 6)).square().mean().backward()
     optimizer.step()
 
 
@@ -53,7 +54,7 @@ while outcome is None:
     while not session.receiving:
         try:
             came = rw.allreduce(float(session.world > world), op="max")
-            if came and rw.allreduce(float(not under_way), op="max"):
+            if came and rw.allreduce(float(session.world > world and not under_way), op="max"):
                 outcome = "none was under way"
             elif came:
                 outcome = wait()
