@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import torch
+import torch._dynamo  # noqa: F401  else with the first step of an optimizer, for seconds on a busy machine
 
 import ringwood
 import ringwood.torch as rw
