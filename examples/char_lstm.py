@@ -101,7 +101,7 @@ def main():
     arguments = parse_arguments()
     torch.set_num_threads(1)  # sums in one order; the ranks share the cores anyway
     torch.manual_seed(arguments.seed)
-    text, letters = read(arguments.text)
+    text, letters = read(arguments.text, arguments.window + 2)
     losses, rank, session = train(Characters(letters, arguments.hidden), text, arguments)
     last = losses[-max(1, len(losses) // 20):]
     if rank == 0:

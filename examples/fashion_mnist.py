@@ -29,6 +29,10 @@ DATA = os.environ.get("FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
 CONFIGURATION_ERROR = 78  # sysexits.h EX_CONFIG: a restart will not help
 
 
+def interval(text):
+    return text if text == "auto" else int(text)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--epochs", type=int, default=2, help="passes over the data (default 2)")
@@ -44,14 +48,14 @@ def parse_arguments():
                         help="where data and model lie; of several CUDA devices each rank of a host takes its own")
     parser.add_argument("--checkpoint-every", metavar="STEPS", help="0: none; default: when it is worth it",
                         default=os.environ.get("RINGWOOD_CHECKPOINT_EVERY") or "auto",
-                        type=lambda text: text if text == "auto" else int(text))
+                        type=interval)
     parser.add_argument("--report", default=os.environ.get("RINGWOOD_REPORT"), metavar="FILE",
                         help="write the results as JSON")
     parser.add_argument("--history", metavar="FILE", help="write FILE.RANK.PID, a line for each committed step")
     parser.add_argument("--single", action="store_true", help="one process, no exchange: the reference")
     arguments = parser.parse_args()
-    if arguments.batch < 1 or arguments.epochs < 1:
-        stop("--batch and --epochs must be at least 1")
+    if arguments.batch < 1 or arguments.epochs < 1 or arguments.limit < 0:
+        stop("--batch and --epochs must be at least 1, --limit at least 0")
     return arguments
 
 
@@ -94,11 +98,14 @@ def read_idx(directory, name):
     if not os.path.exists(path):
         stop(f"the data set is not here: {path} is missing. Install the Debian package "
              "dataset-fashion-mnist (apt-get install dataset-fashion-mnist) or name its place with --data")
-    with gzip.open(path) as file:
-        content = file.read()
-    dimensions = content[3]
-    shape = np.frombuffer(content, ">u4", dimensions, 4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+        dimensions = content[3]
+        shape = np.frombuffer(content, ">u4", dimensions, 4)
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+    except (OSError, EOFError, IndexError, ValueError) as failure:
+        stop(f"{path} is no file of the data set, or only a part of one: {failure}")
 
 
 def load(directory, part, limit=0, device="cpu"):

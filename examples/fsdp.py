@@ -57,6 +57,8 @@ def main():
     options = parser.parse_args()
 
     dist.init_process_group("ringwood")  # the environment is that of `ringwood run`, torchrun or any launcher
+    if options.replicas < 1 or dist.get_world_size() % options.replicas:
+        parser.error(f"--replicas {options.replicas} does not divide the {dist.get_world_size()} ranks")
     mesh = init_device_mesh("cpu", (options.replicas, dist.get_world_size() // options.replicas),
                             mesh_dim_names=("replicate", "shard"))
     torch.manual_seed(0)

@@ -19,7 +19,7 @@ from lightning.pytorch.strategies import DDPStrategy
 from torch.utils.data import DataLoader, Dataset
 
 import ringwood.torch as rw
-from local_steps import GPT
+from ringwood.examples.local_steps import GPT
 
 LETTERS, WINDOW = 40, 16
 

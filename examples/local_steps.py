@@ -158,7 +158,7 @@ def report(arguments, model, optimizer, loss, seconds):
 def main():
     arguments = parse_arguments()
     torch.set_num_threads(1)
-    text, letters = read(arguments.text)
+    text, letters = read(arguments.text, 10 * (arguments.window + 2))
     training, validation = split(text)
     rw.init()
     torch.manual_seed(arguments.seed)

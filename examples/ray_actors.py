@@ -44,4 +44,8 @@ def main(world, script, *arguments):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3 or not sys.argv[1].isdecimal() or int(sys.argv[1]) < 1 or not os.path.isfile(sys.argv[2]):
+        print("usage: python -m ringwood.examples.ray_actors RANKS SCRIPT [ARGUMENTS…], where SCRIPT is a file",
+              file=sys.stderr)
+        sys.exit(78)
     sys.exit(main(*sys.argv[1:]))

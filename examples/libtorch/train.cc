@@ -93,8 +93,10 @@ int main(int argc, char** argv) {
   std::optional<ringwood::Session> session;
   try {
     torch::set_num_threads(1);  // the ranks share the cores
+    const int steps = argc > 1 ? std::atoi(argv[1]) : 200;
+    if (steps < 1) throw ringwood::Error(RINGWOOD_INVALID, "STEPS is a number, 1 or more");
     session.emplace(ringwood::Options::FromEnvironment());
-    const Losses losses = Train(*session, argc > 1 ? std::atoi(argv[1]) : 200);
+    const Losses losses = Train(*session, steps);
     if (session->rank() == 0) {
       std::printf("%d ranks: loss %.5f at first, %.5f at last\n", session->world(), losses.first,
                   losses.last);

@@ -1,6 +1,7 @@
 """What packages are made of: the installed tree, the wheel's files before other libraries are added, manual and
 completion. `./dev package --check` installs the packages in clean systems."""
 
+import ast
 import base64
 import csv
 import hashlib
@@ -201,6 +202,15 @@ def test_the_deb_puts_the_package_where_debians_python_looks(installed, tmp_path
                 "import ringwood; print(ringwood.__version__)"])
     assert said.output.strip() == VERSION
     assert (top / "usr" / "share" / "man" / "man1" / "ringwood.1.gz").is_file()
+
+
+def test_examples_import_each_other_as_the_package_has_them():
+    names = {path.stem for path in EXAMPLES.rglob("*.py")}
+    for path in EXAMPLES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module] if isinstance(node, ast.ImportFrom) else []
+            assert not names & set(modules), (path.name, modules)
 
 
 def test_the_other_machine_gets_the_libraries_that_a_build_needs():

@@ -1,0 +1,49 @@
+"""The examples, given what they cannot use: one line says what is wrong."""
+
+import gzip
+import sys
+
+import pytest
+
+from conftest import ROOT, run, run_job
+
+EXAMPLES = ROOT / "examples"
+CONFIGURATION_ERROR = 78
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """With a text that is too short, one that is none, and a torn data set."""
+    (tmp_path / "short").write_text("short")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes([0, 0, 8, 3]) + bytes(1000))[:-20])
+    return tmp_path
+
+
+@pytest.mark.parametrize(("example", "arguments", "words"), [
+    ("char_lstm", "--text {}/short", "short has 5 letters, and windows of this length need 50"),
+    ("char_lstm", "--text {}/binary", "binary is no text in UTF-8"),
+    ("char_lstm", "--text {}/none", "none'; name another text with --text"),
+    ("local_steps", "--text {}/short", "short has 5 letters"),
+    ("fashion_mnist", "--single --data {}", "train-images-idx3-ubyte.gz is no file of the data set"),
+    ("fashion_mnist", "--limit -1", "--limit at least 0")])
+def test_what_it_cannot_use_is_named(example, arguments, words, folder):
+    ended = run([sys.executable, EXAMPLES / f"{example}.py", *arguments.format(folder).split()])
+    assert ended.code == CONFIGURATION_ERROR and words in ended.output and "Traceback" not in ended.output, ended.output
+
+
+def test_a_word_for_a_number_of_steps_is_named():
+    ended = run([sys.executable, EXAMPLES / "fashion_mnist.py", "--checkpoint-every", "often"])
+    assert "--checkpoint-every: invalid interval value: 'often'" in ended.output, ended.output
+
+
+def test_replicas_that_do_not_divide_the_ranks_are_named():
+    ended = run_job(EXAMPLES / "fsdp.py", "--replicas", 3, code=2)
+    assert "--replicas 3 does not divide the 2 ranks" in ended.output, ended.output
+
+
+@pytest.mark.parametrize("arguments", [(), ("2",), ("two", __file__), ("2", "/nowhere/train.py")])
+def test_ranks_in_actors_of_ray_need_a_number_and_a_script(arguments, tmp_path):
+    (tmp_path / "ray.py").write_text("def remote(**options):\n    return lambda actor: actor\n")
+    ended = run([sys.executable, EXAMPLES / "ray_actors.py", *arguments], PYTHONPATH=f"{tmp_path}:{ROOT / 'python'}")
+    assert ended.code == CONFIGURATION_ERROR and "RANKS SCRIPT" in ended.output, ended.output
