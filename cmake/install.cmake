@@ -24,7 +24,7 @@ if(TARGET ringwood)
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ringwood)
   include(CMakePackageConfigHelpers)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/RingwoodConfigVersion.cmake
-    COMPATIBILITY SameMinorVersion)
+    COMPATIBILITY SameMajorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/RingwoodConfigVersion.cmake
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ringwood)
   file(RELATIVE_PATH RINGWOOD_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

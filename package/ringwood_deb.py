@@ -39,9 +39,9 @@ def bring_libraries(top, whole):
 
 
 def write_control(folder, version):
-    """One library is for other programs."""
+    """One library is for other programs: what was built against it works with a newer one."""
     folder.mkdir()
-    (folder / "shlibs").write_text(f"libringwood 0 ringwood (= {version})\n")
+    (folder / "shlibs").write_text(f"libringwood 0 ringwood (>= {version})\n")
 
 
 def place(top, version):

@@ -61,6 +61,15 @@ def test_a_libtorch_trainer_builds_with_find_package(prefix, tmp_path):
     assert "3 ranks: loss" in output, output
 
 
+@pytest.mark.parametrize(("wanted", "found"), [("0.0.9", True), ("9.0", False)])
+def test_find_package_takes_a_newer_library_of_the_same_soname(wanted, found, prefix, tmp_path):
+    """As docs/compatibility.md promises to programs that are compiled already."""
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES C)\n"
+                                             f"find_package(Ringwood {wanted} REQUIRED)\n")
+    ended = run(["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}"])
+    assert (ended.code == 0) == found, ended.output
+
+
 def test_the_installed_python_package_finds_its_library(prefix):
     package = libraries(prefix) / "ringwood" / "python"
     run_installed(prefix, "env", "-u", "RINGWOOD_LIBRARY", f"PYTHONPATH={package}", sys.executable,

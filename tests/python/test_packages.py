@@ -204,6 +204,11 @@ def test_the_deb_puts_the_package_where_debians_python_looks(installed, tmp_path
     assert (top / "usr" / "share" / "man" / "man1" / "ringwood.1.gz").is_file()
 
 
+def test_a_package_built_against_the_deb_takes_a_newer_one(tmp_path):
+    deb.write_control(tmp_path / "control", "1.2.3")
+    assert (tmp_path / "control" / "shlibs").read_text() == "libringwood 0 ringwood (>= 1.2.3)\n"
+
+
 def test_examples_import_each_other_as_the_package_has_them():
     names = {path.stem for path in EXAMPLES.rglob("*.py")}
     for path in EXAMPLES.rglob("*.py"):
