@@ -23,6 +23,7 @@ docs/ of the source tree has the documentation; `man ringwood` every flag.
 """
 COPYRIGHT = """\
 The licence of Ringwood: {licence}.
+Beside this file, in licences/, are those of the code that it brings along.
 """
 
 
@@ -74,6 +75,7 @@ def make(build, directory):
         whole, _ = complete(top / "usr", version, work, HOSTS_OWN + DEBIANS_OWN)
         bring_libraries(top, whole)
         place(top, version)
+        shutil.copytree(whole / f"ringwood-{version}.dist-info" / "licenses", top / "usr/share/doc/ringwood/licences")
         write_control(work / "control", version)
         call("env", f"RINGWOOD_INSTALLED={top}", f"RINGWOOD_CONTROL={work / 'control'}", f"RINGWOOD_VERSION={version}",
              "cpack", "-G", "DEB", "--config", ROOT / "package" / "deb.cmake", "-B", pathlib.Path(temporary) / "made")

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import zipfile
 
+import licences
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MACHINE = platform.machine()  # x86_64 or aarch64: the build's own
 PLATFORM = f"manylinux_2_36_{MACHINE}"  # of Debian 12; auditwheel finds the oldest that fits
@@ -154,6 +156,7 @@ def complete(installed, version, work, left_out=HOSTS_OWN):
     unpack(repaired, whole)
     add_ucx_modules(whole, installed / "bin" / "ringwood")
     rename_ucx(whole, work)
+    licences.bring(whole / f"ringwood-{version}.dist-info" / "licenses", sorted(whole.glob("ringwood.libs/**/*.so*")))
     return whole, repaired.name
 
 

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from conftest import BUILD, PROGRAM, ROOT, run
 
 sys.path.insert(0, str(ROOT / "package"))
 import aarch64  # noqa: E402
+import licences  # noqa: E402
 import ringwood_deb as deb  # noqa: E402
 import ringwood_wheel as wheel  # noqa: E402
 
@@ -207,6 +209,17 @@ def test_the_deb_puts_the_package_where_debians_python_looks(installed, tmp_path
 def test_a_package_built_against_the_deb_takes_a_newer_one(tmp_path):
     deb.write_control(tmp_path / "control", "1.2.3")
     assert (tmp_path / "control" / "shlibs").read_text() == "libringwood 0 ringwood (>= 1.2.3)\n"
+
+
+def test_the_licences_of_the_libraries_that_come_along_come_too(tmp_path):
+    used = re.findall(r"=> (\S+/lib(?:grpc\+\+|ucs|rocksdb)\.so\S*)", subprocess.run(
+        ["ldd", PROGRAM], check=True, capture_output=True, text=True).stdout)
+    named = [pathlib.Path(re.sub(r"\.so", "-1a2b3c4d.so", os.path.basename(os.path.realpath(path)))) for path in used]
+    licences.bring(tmp_path / "licences", named)  # as auditwheel names them
+    brought = {path.name: path.read_text() for path in (tmp_path / "licences").iterdir()}
+    assert any(name.startswith("libgrpc++") and "grpc" in text.lower() for name, text in brought.items()), brought.keys()
+    assert any(name.startswith("libucx") and "UCX" in text for name, text in brought.items()), brought.keys()
+    assert "Apache License" in brought["Apache-2.0"] and "nlohmann" in brought["nlohmann-json3-dev"].lower()
 
 
 def test_examples_import_each_other_as_the_package_has_them():
