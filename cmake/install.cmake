@@ -35,7 +35,8 @@ if(TARGET ringwood)
           FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
           PATTERN examples EXCLUDE PATTERN __pycache__ EXCLUDE)
   install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/ringwood/python/ringwood/examples
-          FILES_MATCHING PATTERN "*.py" PATTERN libtorch EXCLUDE PATTERN __pycache__ EXCLUDE)
+          FILES_MATCHING PATTERN "*.py" PATTERN libtorch EXCLUDE PATTERN grafana EXCLUDE
+          PATTERN __pycache__ EXCLUDE)
 endif()
 if(TARGET ringwood_program)
   install(TARGETS ringwood_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -19,7 +19,8 @@ DEBIANS_OWN = ("libssl.so.3", "libcrypto.so.3")
 
 ABOUT = """\
 Ringwood {version}
-docs/ of the source tree has the documentation; `man ringwood` every flag.
+docs/ of the source tree has the documentation; `man ringwood` every flag. In examples/ are trainers in C and C++, a
+unit for systemd and manifests for Kubernetes; `python3 -m ringwood.examples.minimal` is one of those in Python.
 """
 COPYRIGHT = """\
 The licence of Ringwood: {licence}.
@@ -47,7 +48,7 @@ def write_control(folder, version):
 
 def place(top, version):
     """What Debian has elsewhere or otherwise than `cmake --install`: its Python finds the package, manuals are
-    compressed."""
+    compressed, what is to be copied from is with the documents."""
     usr = top / "usr"
     package = next(usr.glob("lib*/**/ringwood/python/ringwood"))
     python = usr / "lib" / "python3" / "dist-packages"
@@ -62,6 +63,10 @@ def place(top, version):
     (about / "README").write_text(ABOUT.format(version=version))
     (about / "copyright").write_text(COPYRIGHT.format(licence=LICENCE))
     (about / "changelog").write_bytes((ROOT / "CHANGELOG.md").read_bytes())
+    for folder in ("examples/libtorch", "examples/grafana", "deploy/systemd", "deploy/kubernetes"):
+        shutil.copytree(ROOT / folder, about / "examples" / pathlib.Path(folder).name)
+    for example in (ROOT / "examples").glob("*.c"):
+        shutil.copy2(example, about / "examples")
 
 
 def make(build, directory):

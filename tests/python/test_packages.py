@@ -149,6 +149,10 @@ def test_fish_reads_its_completion(installed):
     assert ended.returncode == 0 and "--wire" in ended.stdout, ended.stderr
 
 
+def test_no_folder_is_installed_for_nothing(installed):
+    assert not [path for path in installed.rglob("*") if path.is_dir() and not any(path.iterdir())]
+
+
 def test_the_wheel_has_the_whole_package(unpacked):
     files = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
     modules = {f"ringwood/{path.relative_to(PACKAGE).as_posix()}" for path in PACKAGE.rglob("*")
@@ -204,6 +208,10 @@ def test_the_deb_puts_the_package_where_debians_python_looks(installed, tmp_path
                 "import ringwood; print(ringwood.__version__)"])
     assert said.output.strip() == VERSION
     assert (top / "usr" / "share" / "man" / "man1" / "ringwood.1.gz").is_file()
+    examples = top / "usr" / "share" / "doc" / "ringwood" / "examples"
+    for name in ("minimal.c", "pull.c", "libtorch/CMakeLists.txt", "grafana/ringwood.json",
+                 "systemd/ringwood-server.service", "kubernetes/job.yaml"):
+        assert (examples / name).is_file(), name
 
 
 def test_a_package_built_against_the_deb_takes_a_newer_one(tmp_path):
