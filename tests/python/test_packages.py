@@ -239,6 +239,12 @@ def test_examples_import_each_other_as_the_package_has_them():
             assert not names & set(modules), (path.name, modules)
 
 
+def test_the_wheel_of_the_other_machine_has_a_folder_of_its_own():
+    """pip is told to install build/packages/ringwood-*.whl, and refuses all if one is for another machine."""
+    folder = re.search(r"package/aarch64\.py \S+ (\S+)", (ROOT / "dev").read_text())[1]
+    assert folder != "build/packages" and f"`{folder}`" in (ROOT / "docs" / "install.md").read_text()
+
+
 def test_the_other_machine_gets_the_libraries_that_a_build_needs():
     assert {"libgrpc++-dev", "librocksdb-dev", "libucx-dev", "libhwy-dev", "protobuf-compiler-grpc"} <= set(aarch64.libraries())
 
