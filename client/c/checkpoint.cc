@@ -7,12 +7,9 @@
 using ringwood::Invalid;
 using ringwood::Status;
 using ringwood::StatusOr;
-using ringwood::c::Answer;
 using ringwood::c::Bytes;
-using ringwood::c::CheckHandle;
-using ringwood::c::Peek;
+using ringwood::c::Look;
 using ringwood::c::Read;
-using ringwood::c::Run;
 using ringwood::c::Text;
 using ringwood::c::With;
 using ringwood::c::Write;
@@ -65,20 +62,14 @@ int ringwood_checkpoint_wait(ringwood_session* session) {
 
 int ringwood_checkpoint_state(const ringwood_session* session,
                               ringwood_checkpoint_progress* progress) {
-  const int usable = CheckHandle(session);
-  if (usable != RINGWOOD_OK) return usable;
-  constexpr int kNone = -1;  // no session is there to answer
-  const int code = Peek(session, kNone, [&](auto& open) {
-    return Run([&]() -> Status {
-      if (progress == nullptr) return Invalid("the place for the progress is NULL");
-      const ringwood::CheckpointProgress now = open.checkpoint_progress();
-      const ringwood_checkpoint_progress value{sizeof value, now.step,      now.under_way ? 1 : 0,
-                                               now.bytes,    now.sent,      now.arena_bytes,
-                                               now.seconds,  now.completed, now.failed};
-      return Write(value, progress, "ringwood_checkpoint_progress");
-    });
+  return Look(session, [&](auto& open) -> Status {
+    if (progress == nullptr) return Invalid("the place for the progress is NULL");
+    const ringwood::CheckpointProgress now = open.checkpoint_progress();
+    const ringwood_checkpoint_progress value{sizeof value, now.step,      now.under_way ? 1 : 0,
+                                             now.bytes,    now.sent,      now.arena_bytes,
+                                             now.seconds,  now.completed, now.failed};
+    return Write(value, progress, "ringwood_checkpoint_progress");
   });
-  return code == kNone ? Answer(RINGWOOD_REFUSED, ringwood::c::kClosed) : code;
 }
 
 int ringwood_restore_bytes(ringwood_session* session, const char* name, int scope,

@@ -117,6 +117,15 @@ Value Peek(const ringwood_session* handle, Value otherwise, Look look) {
   return open->session != nullptr ? look(*open->session) : otherwise;
 }
 
+// A call that any thread may make and that never waits: a Status on the open session.
+template <typename Call>
+int Look(const ringwood_session* handle, Call call) {
+  if (const int usable = CheckHandle(handle); usable != RINGWOOD_OK) return usable;
+  constexpr int kNone = -1;  // no session is there to answer with this code
+  const int code = Peek(handle, kNone, [&](auto& open) { return Run([&] { return call(open); }); });
+  return code == kNone ? Answer(RINGWOOD_REFUSED, kClosed) : code;
+}
+
 // No version of a struct is larger: a larger size was never set.
 constexpr size_t kMaxStructBytes = 4096;
 

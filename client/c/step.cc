@@ -3,11 +3,8 @@
 
 using ringwood::Invalid;
 using ringwood::Status;
-using ringwood::c::Answer;
-using ringwood::c::CheckHandle;
-using ringwood::c::Peek;
+using ringwood::c::Look;
 using ringwood::c::Read;
-using ringwood::c::Run;
 using ringwood::c::Text;
 using ringwood::c::Turn;
 using ringwood::c::With;
@@ -82,31 +79,21 @@ int ringwood_leave_after_step(ringwood_session* session) {
 }
 
 int ringwood_ask_to_end(ringwood_session* session) {
-  const int usable = CheckHandle(session);
-  if (usable != RINGWOOD_OK) return usable;
-  return Peek(session, RINGWOOD_OK, [](auto& open) {
+  return Look(session, [](auto& open) {
     open.AskToEnd();
-    return RINGWOOD_OK;
+    return ringwood::OkStatus();
   });
 }
 
 int ringwood_loaded(ringwood_session* session) {
-  const int usable = CheckHandle(session);
-  if (usable != RINGWOOD_OK) return usable;
-  return Peek(session, RINGWOOD_OK, [](auto& open) {
+  return Look(session, [](auto& open) {
     open.Loaded();
-    return RINGWOOD_OK;
+    return ringwood::OkStatus();
   });
 }
 
 int ringwood_ready(ringwood_session* session, int id) {
-  const int usable = CheckHandle(session);
-  if (usable != RINGWOOD_OK) return usable;
-  const auto ready = [&](auto& open) { return Run([&] { return open.Ready(id); }); };
-  // No session is there to answer with this code.
-  constexpr int kNone = -1;
-  const int code = Peek(session, kNone, ready);
-  return code == kNone ? Answer(RINGWOOD_REFUSED, ringwood::c::kClosed) : code;
+  return Look(session, [&](auto& open) { return open.Ready(id); });
 }
 
 int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result) {
