@@ -125,7 +125,8 @@ Status TensorTable::CheckTurns(const Tensor& tensor) const {
   }
   if (tensor.turns < 1 || tensor.turns > kMaxTurns || tensor.turn >= tensor.turns) {
     return bad(absl::StrFormat("has turn %d of %d: turns are 1 to %d, and its turn is below them",
-                               tensor.turn, tensor.turns, kMaxTurns));
+                               static_cast<int>(tensor.turn), static_cast<int>(tensor.turns),
+                               kMaxTurns));
   }
   if (tensor.turns > 1 && tensor.spec.route == "auto") {
     return bad("takes turns: say whether it is dense or sparse, the planner does not weigh turns");

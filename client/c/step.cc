@@ -37,7 +37,7 @@ int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, 
     if (given.clip_norm != 0) value.clip_norm = given.clip_norm < 0 ? 0 : given.clip_norm;
     if (given.residual_decay != 0) value.decay = given.residual_decay;
     if (given.wire_reach != 0) value.wire_reach = given.wire_reach;
-    if (given.turns != 0) {
+    if (given.turn != 0 || given.turns != 0) {
       value.turn = static_cast<uint32_t>(given.turn);  // a negative one is refused as too large
       value.turns = static_cast<uint32_t>(given.turns);
     }

@@ -171,6 +171,8 @@ TEST(Misuse, NumbersAndNamesOfTensorsAreChecked) {
     EXPECT_THAT(refusal([&](auto* t) { t->wire_reach = nan; }), HasSubstr("wire_reach = nan"));
     EXPECT_THAT(refusal([&](auto* t) { t->density = nan; }), HasSubstr("density = nan"));
     EXPECT_THAT(refusal([&](auto* t) { t->density = -1; }), HasSubstr("'w': density = -1"));
+    EXPECT_THAT(refusal([&](auto* t) { t->turn = 1; }), HasSubstr("has turn 1 of 0"));
+    EXPECT_THAT(refusal([&](auto* t) { t->turns = -1; }), HasSubstr("has turn 0 of -1"));
     EXPECT_THAT(refusal([&](auto* t) { t->name = "\xff"; }), HasSubstr("not UTF-8"));
     EXPECT_THAT(refusal([&](auto* t) { t->name = "a\nb"; }), HasSubstr("control character"));
     EXPECT_THAT(refusal([&](auto* t) { t->name = ""; }), HasSubstr("empty"));
