@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/net/endpoint.h"
 
 namespace ringwood {
 namespace {
@@ -17,6 +18,9 @@ bool AnotherMayBeWell(const Status& failed) {
 
 Status Check(const PullOptions& options) {
   if (options.server.empty()) return Invalid("no server is named: give its HOST:PORT");
+  if (const Status named = CheckEndpoints(options.server); !named.ok()) {
+    return Annotate(named, "the server");
+  }
   const double seconds = options.timeout_seconds;
   if (seconds > 0 && seconds <= kMaxPullSeconds) return OkStatus();
   return Invalid(absl::StrFormat("a timeout of %g s: above 0 and at most %.0f s are possible",

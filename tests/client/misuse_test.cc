@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "client/c/handle.h"
+#include "include/ringwood_pull.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
@@ -277,6 +278,15 @@ TEST(Misuse, EveryCallWithoutASessionIsInvalid) {
   EXPECT_EQ(ringwood_close(nullptr, nullptr), RINGWOOD_OK);
   EXPECT_EQ(ringwood_rank(nullptr), -1);
   EXPECT_EQ(ringwood_plan_text(nullptr), nullptr);
+}
+
+TEST(Misuse, APullFromWhatIsNoAddressIsInvalidAndNotTriedAgain) {
+  ringwood_pull_options options{};
+  options.size = sizeof options;
+  options.server = "nowhere";
+  ringwood_pulled* pulled = nullptr;
+  EXPECT_EQ(ringwood_pull(&options, &pulled), RINGWOOD_INVALID);
+  EXPECT_THAT(ringwood_last_error(), HasSubstr("\"nowhere\" is not HOST:PORT"));
 }
 
 TEST(Misuse, EveryCallAfterCloseIsRefused) {
