@@ -15,8 +15,8 @@ void Take(double given, double* value) {
 }
 void Take(int given, int* value) { *value = given; }
 void Take(uint64_t given, uint64_t* value) { *value = given; }
-// What is on by default is off where it is negative.
-void Take(int given, bool* value) { *value = *value ? given >= 0 : given != 0; }
+// What is on by default is off where it is negative, and what is off is on where it is positive.
+void Take(int given, bool* value) { *value = *value ? given >= 0 : given > 0; }
 void Take(int given, Resume* value) {
   *value = given == RINGWOOD_RESUME_OR_START ? Resume::kOrStart
            : given != 0                      ? Resume::kRequired

@@ -2,7 +2,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "client/options/option_table.h"
@@ -24,7 +26,14 @@ struct Given {
   }
 };
 
-bool IsOn(const std::string& text) { return text != "0" && text != "false" && text != "no"; }
+// As `ringwood run` reads its switches; nothing: the text is neither on nor off.
+std::optional<bool> ReadSwitch(const std::string& text) {
+  const std::string word = absl::AsciiStrToLower(text);
+  int number = 0;
+  if (word == "on" || word == "true" || word == "yes") return true;
+  if (word == "off" || word == "false" || word == "no") return false;
+  return absl::SimpleAtoi(word, &number) ? std::optional(number > 0) : std::nullopt;
+}
 
 Status ReadValue(const Given& given, std::string* value) {
   *value = given.text;
@@ -48,7 +57,9 @@ Status ReadValue(const Given& given, double* value) {
 }
 
 Status ReadValue(const Given& given, bool* value) {
-  *value = IsOn(given.text);
+  const std::optional<bool> on = ReadSwitch(given.text);
+  if (!on.has_value()) return given.Not("1 or 0");
+  *value = *on;
   return OkStatus();
 }
 
@@ -58,9 +69,9 @@ Status ReadValue(const Given& given, uint64_t* job) {
 }
 
 Status ReadValue(const Given& given, Resume* value) {
-  *value = given.text == "auto" ? Resume::kOrStart
-           : IsOn(given.text)   ? Resume::kRequired
-                                : Resume::kNo;
+  const std::optional<bool> on = ReadSwitch(given.text);
+  if (!on.has_value() && given.text != "auto") return given.Not("1, auto or 0");
+  *value = !on.has_value() ? Resume::kOrStart : *on ? Resume::kRequired : Resume::kNo;
   return OkStatus();
 }
 

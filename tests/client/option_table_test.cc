@@ -124,6 +124,13 @@ TEST(OptionTable, WhatIsZeroOrNullInCHasItsDefault) {
   EXPECT_EQ(FromC(ringwood_options{}), defaults);
 }
 
+TEST(OptionTable, ANegativeSwitchInCIsOffWhateverItsDefault) {
+  ringwood_options options{};
+  options.trusted_fabric = options.momentum_masking = -1;
+  EXPECT_FALSE(FromC(options).trusted_fabric);
+  EXPECT_FALSE(FromC(options).momentum_masking);
+}
+
 TEST(OptionTable, RanksCompareWhatChangesResultsInTheseWords) {
   std::string text;
   for (const auto& [name, value] : Agreed(SessionOptions())) text += name + "=" + value + ";";

@@ -96,6 +96,24 @@ TEST(Options, NameTheVariableThatIsMissingOrWrong) {
               HasSubstr("RINGWOOD_MOMENTUM='x'"));
 }
 
+TEST(Options, ASwitchIsOnOrOffAndAnythingElseIsRefused) {
+  const auto read = [](const char* name, const char* value) {
+    return OptionsFromEnvironment(Given({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {name, value}}));
+  };
+  for (const char* off : {"0", "off", "False", "no"}) {
+    EXPECT_FALSE(read("RINGWOOD_TRUSTED_FABRIC", off)->trusted_fabric) << off;
+    EXPECT_EQ(read("RINGWOOD_RESUME", off)->resume, Resume::kNo) << off;
+  }
+  for (const char* on : {"1", "on", "True", "yes"}) {
+    EXPECT_TRUE(read("RINGWOOD_TRUSTED_FABRIC", on)->trusted_fabric) << on;
+    EXPECT_EQ(read("RINGWOOD_RESUME", on)->resume, Resume::kRequired) << on;
+  }
+  EXPECT_THAT(Message(read("RINGWOOD_TRUSTED_FABRIC", "maybe").status()),
+              HasSubstr("RINGWOOD_TRUSTED_FABRIC='maybe' is not 1 or 0"));
+  EXPECT_THAT(Message(read("RINGWOOD_RESUME", "newest").status()),
+              HasSubstr("RINGWOOD_RESUME='newest' is not 1, auto or 0"));
+}
+
 // The program that loads the library may have chosen one.
 TEST(Options, NumbersAreReadAlikeInALocaleWithAComma) {
   const std::string folder = ::testing::TempDir() + "locales";
