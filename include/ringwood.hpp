@@ -214,6 +214,24 @@ class Session {
     Check(ringwood_restore(handle_, name.c_str(), scope, out, bytes));
   }
 
+  // The update log: steps that a resumed session has to do again, see ringwood_replays.
+  uint64_t replays() const { return ringwood_replays(handle_); }
+  ringwood_step_result Replay() {
+    ringwood_step_result result{};
+    result.size = sizeof result;
+    Check(ringwood_replay(handle_, &result));
+    return result;
+  }
+  int logs() const { return ringwood_logs(handle_); }
+  void Note(const std::string& note) { Check(ringwood_note(handle_, note.data(), note.size())); }
+  std::string ReplayedNote() {
+    uint64_t bytes = 0;
+    Check(ringwood_replayed_note(handle_, nullptr, 0, &bytes));
+    std::string note(bytes, '\0');
+    Check(ringwood_replayed_note(handle_, note.data(), bytes, &bytes));
+    return note;
+  }
+
  private:
   friend class Communicator;
   ringwood_session* handle_ = nullptr;

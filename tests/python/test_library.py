@@ -20,6 +20,13 @@ def test_only_c_symbols_are_exported():
     assert all(name in header for name in names)
 
 
+def test_the_cpp_header_has_every_call_of_the_handles_that_it_keeps():
+    headers = "".join(path.read_text() for path in (ROOT / "include").glob("*.h"))
+    calls = re.findall(r"(ringwood_\w+)\((?:const )?ringwood_(?:session|communicator|work|sampler|pulled)\*", headers)
+    cpp = (ROOT / "include" / "ringwood.hpp").read_text()
+    assert len(calls) > 40 and not [call for call in calls if f"{call}(" not in cpp]
+
+
 @pytest.mark.parametrize("order", [("torch", "ringwood"), ("ringwood", "torch")])
 def test_it_works_beside_torch_in_both_import_orders(order):
     run_job("load_order.py", *order)

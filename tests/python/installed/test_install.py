@@ -40,13 +40,28 @@ def test_a_c_trainer_builds_with_pkg_config(prefix, tmp_path):
     assert "rank 1 of 2: mean squared error 0.0" in output, output
 
 
-def test_a_cpp_trainer_builds_without_warnings_and_leaks_nothing(prefix, tmp_path):
-    include = next(prefix.glob("include"))
+def build_cpp(prefix, source, folder):
+    """The program."""
     ended = run(["c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
-                 "-fsanitize=leak", f"-I{include}", JOBS / "every_call.cc", libraries(prefix) / "libringwood.so",
-                 f"-Wl,-rpath,{libraries(prefix)}", "-o", tmp_path / "every_call"])
+                 "-fsanitize=leak", f"-I{prefix / 'include'}", JOBS / "cpp" / source, libraries(prefix) / "libringwood.so",
+                 f"-Wl,-rpath,{libraries(prefix)}", "-o", folder / "program"])
     assert ended.code == 0, ended.output
-    run_installed(prefix, tmp_path / "every_call")
+    return folder / "program"
+
+
+def test_a_cpp_trainer_builds_without_warnings_and_leaks_nothing(prefix, tmp_path):
+    run_installed(prefix, build_cpp(prefix, "every_call.cc", tmp_path))
+
+
+def test_a_cpp_trainer_replays_what_was_logged_after_its_checkpoint(prefix, tmp_path):
+    program = build_cpp(prefix, "replayed.cc", tmp_path)
+    command = [prefix / "bin" / "ringwood", "run", "-np", 2, "--store", tmp_path / "store", "--update-log"]
+    died = run([*command, "--", program])
+    assert died.code == 75, died.output
+    again = run([*command, "--resume", "--", program])
+    assert again.code == 0, again.output
+    assert again.output.count("step 6: weight 21") == 2, again.output
+    assert {f"logs {which}" for which in (1, 2)} == set(re.findall(r"logs \d", again.output)), again.output
 
 
 def test_a_libtorch_trainer_builds_with_find_package(prefix, tmp_path):
