@@ -17,9 +17,8 @@ endfunction()
 if(TARGET ringwood)
   target_include_directories(ringwood INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   install(TARGETS ringwood EXPORT RingwoodTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(FILES include/ringwood.h include/ringwood_pull.h include/ringwood_communicator.h
-                include/ringwood.hpp
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
   install(EXPORT RingwoodTargets NAMESPACE Ringwood:: FILE RingwoodConfig.cmake
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ringwood)
   include(CMakePackageConfigHelpers)

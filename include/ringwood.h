@@ -73,9 +73,6 @@ enum {
   RINGWOOD_PRODUCT = 4
 };
 enum { RINGWOOD_HOST = 0, RINGWOOD_CUDA = 1 }; /* memory of a tensor */
-/* Scope of a checkpoint item: the same bytes on every rank, or each rank has its own. RINGWOOD_OWN
- * is the former name. */
-enum { RINGWOOD_SHARED = 1, RINGWOOD_PER_RANK = 2, RINGWOOD_OWN = RINGWOOD_PER_RANK };
 
 enum {                      /* ringwood_options.resume: continue from the newest checkpoint */
        RINGWOOD_RESUME = 1, /* where there is none, ringwood_open fails (RINGWOOD_NOT_FOUND) */
@@ -116,8 +113,8 @@ typedef struct {
   const char* save_plan;   /* where to write each plan that the job runs */
   const char* profile;     /* where to write a profile of the model at the end: measured timings */
   const char* sparse_method; /* "exact" (default), "threshold" or "gaussian" selection */
-  int warmup_steps;  /* density warm-up: over so many steps, from the first of the job, the density
-                        of sparse tensors falls from 0.25 to their own; 0: none */
+  int warmup_steps; /* density warm-up: over so many steps, from the first of the job, the density
+                       of sparse tensors falls from 0.25 to their own; 0: none */
   int momentum_masking; /* momentum factor masking (DGC): the velocity of an applied entry is
                            cleared, while the density is at most 5 %; negative: off */
   double clip_norm;     /* clips a sparse tensor's gradient to the norm clip_norm / sqrt(world)
@@ -306,51 +303,6 @@ RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_ste
 RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out,
                                       uint64_t elements);
 
-/* The global sample cursor: which samples of a pass over the data a step takes, and which rank has
- * which of them, so that each sample of a pass is used exactly once in committed steps, whoever
- * joins, dies, has the weight 0, or exchanges a step again (docs/client.md, "The sample cursor").
- * Every rank has one, made with the same options and moved by the same commits. Any thread, one at
- * a time; it belongs to no session. */
-typedef struct ringwood_sampler ringwood_sampler;
-
-typedef struct {
-  size_t size;
-  uint64_t samples; /* of a pass: 1 to 2^48 */
-  uint64_t batch;   /* samples of a step, all ranks together: 1 to 2^32 */
-  uint64_t seed;    /* of the order, which is another one in each pass */
-  int world;        /* ranks at the start of the job */
-  int ahead;        /* steps that are handed out before the one that is next commits: 0 to 1024 */
-  int in_order;     /* 1: no shuffling */
-} ringwood_sampler_options;
-
-/* Makes a sampler at the start of the first pass, and frees one (NULL is allowed). */
-RINGWOOD_EXPORT int ringwood_sampler_make(const ringwood_sampler_options* options,
-                                          ringwood_sampler** sampler);
-RINGWOOD_EXPORT void ringwood_sampler_free(ringwood_sampler* sampler);
-
-/* The samples of `rank` (RANK of the process) in the step that commits next (`ahead` 0) or so many
- * steps after it; their number is the rank's weight in it and may be 0. `samples` NULL: only the
- * number. RINGWOOD_NOT_FOUND: the pass has no such step, as far as is known before the steps until
- * then have committed; never with `ahead` 0. */
-RINGWOOD_EXPORT int ringwood_sampler_next(ringwood_sampler* sampler, int rank, int ahead,
-                                          uint64_t* samples, uint64_t capacity, uint64_t* count);
-
-/* After each ringwood_finish_step, with its result: moves the cursor. The samples of ranks that did
- * not contribute come at once after, and when nothing of the pass is left the next one begins. */
-RINGWOOD_EXPORT int ringwood_sampler_committed(ringwood_sampler* sampler,
-                                               const ringwood_step_result* result);
-
-/* Finished passes. */
-RINGWOOD_EXPORT uint64_t ringwood_sampler_pass(const ringwood_sampler* sampler);
-
-/* The state as a few bytes, equal on all ranks: a shared item of a checkpoint. `state` NULL: only
- * their number. Restoring needs a sampler with the same options; `world` 0 leaves the ranks as they
- * were, another number divides what is not committed among ranks 0 to world - 1. */
-RINGWOOD_EXPORT int ringwood_sampler_state(ringwood_sampler* sampler, void* state,
-                                           uint64_t capacity, uint64_t* bytes);
-RINGWOOD_EXPORT int ringwood_sampler_restore(ringwood_sampler* sampler, const void* state,
-                                             uint64_t bytes, int world);
-
 /* A process that comes to an elastic job that runs (a spare, a rank started again, growth) gets the
  * state of the training from the ranks that have it, in stripes, while they train on. Register
  * every item of it on every rank, in the same order: weights, optimizer state, position in the
@@ -402,88 +354,9 @@ RINGWOOD_EXPORT int ringwood_reduce_scatter(ringwood_session* session, void* dat
 RINGWOOD_EXPORT int ringwood_all_gather(ringwood_session* session, void* data, uint64_t elements,
                                         int type);
 
-typedef struct {
-  size_t size;
-  const char*
-      name; /* once in each scope; those that begin with "ringwood/" are the session's own */
-  const void* data;
-  uint64_t bytes; /* 0 is allowed */
-  int scope;      /* RINGWOOD_SHARED: same bytes on every rank, each writes a stripe; or PER_RANK */
-  const char* dtype;     /* what an export says of it: the element type as safetensors names it
-                            ("F32", "BF16", "I64", ...); NULL: bytes */
-  const uint64_t* shape; /* with dtype: lengths, the last dimension is contiguous; their product
-                            times the size of an element is `bytes` */
-  size_t dimensions;     /* of shape; 0: a single element */
-} ringwood_item;
-
-/* On every rank, after the same step. Copies the items (and the session's own state: residuals,
- * velocities, step) and returns; they are sent to the store in the background. One checkpoint is in
- * flight: a second call waits for the first. One that fails (a full disk, a rank that missed it) is
- * logged, the one before stays, training continues; only ringwood_checkpoint_wait says why. Where a
- * rank never saves, the next step is refused. Errors here: the items, or the epoch is over. */
-RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items,
-                                        size_t count);
-/* Waits until the newest checkpoint is durable on all ranks, or returns its error, once.
- * ringwood_close waits as well, and only logs. */
-RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
-
-typedef struct {
-  size_t size;
-  uint64_t step;      /* of the checkpoint that is under way, or of the last one; 0: none yet */
-  int under_way;      /* 1: ringwood_checkpoint would wait for it */
-  uint64_t bytes;     /* of this rank's part */
-  uint64_t sent;      /* of them, to the store */
-  uint64_t arena;     /* bytes of memory that this rank's copy takes, and keeps for the next one */
-  double seconds;     /* the last complete one took, from the copy's end to all ranks' parts */
-  uint64_t completed; /* of this session, */
-  uint64_t failed;    /* and those that failed */
-} ringwood_checkpoint_progress;
-/* How far the newest checkpoint is. Any thread; does not wait. */
-RINGWOOD_EXPORT int ringwood_checkpoint_state(const ringwood_session* session,
-                                              ringwood_checkpoint_progress* progress);
-
-/* After ringwood_open with resume: 1 if the session starts from a checkpoint (its step is
- * ringwood_step), else 0. The session's own state (residuals, velocities, plan) is restored
- * when the plan is agreed; in a world of another size residuals are divided among the ranks that
- * are there, and velocities of ranks that are not end. Items are read by the two calls below from
- * ringwood_open to ringwood_close, before or after tensors are registered; RINGWOOD_NOT_FOUND where
- * the session did not resume or the checkpoint has no such item. RINGWOOD_PER_RANK items are those
- * that the same rank saved. `bytes` of ringwood_restore is the item's size. */
-RINGWOOD_EXPORT int ringwood_resumed(const ringwood_session* session);
-RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char* name, int scope,
-                                           uint64_t* bytes);
-RINGWOOD_EXPORT int ringwood_restore(ringwood_session* session, const char* name, int scope,
-                                     void* out, uint64_t bytes);
-
-/* The update log: with `ringwood run --update-log` each step is kept before it commits, and a
- * session that resumes has the checkpoint's state and so many steps to do again with the averages
- * of then:
- *
- *     restore the items, register all tensors
- *     while (ringwood_replays(session) > 0) {
- *       ringwood_replay(session, &result);   // fills the gradients, as ringwood_finish_step did
- *       if (!result.skipped) optimizer step
- *     }
- *
- * On every rank, before the first step, which is RINGWOOD_REFUSED until then. ringwood_step counts
- * on. Of a result step, skipped, total_weight, members and contributors are set. Residuals begin
- * at 0 afterwards. */
-RINGWOOD_EXPORT uint64_t ringwood_replays(const ringwood_session* session);
-RINGWOOD_EXPORT int ringwood_replay(ringwood_session* session, ringwood_step_result* result);
-/* What the optimizer of a replayed step needs beside the averages (a learning rate that follows a
- * schedule, the position in the data): at most 64 KiB, kept with each step from here on, until the
- * next call. Give the same on all ranks: only that of the one with ringwood_logs 1 is kept, which
- * may be another one when the members of the job change. ringwood_logs is 2 where another rank logs
- * the steps, 0 without an update log. */
-RINGWOOD_EXPORT int ringwood_logs(const ringwood_session* session);
-RINGWOOD_EXPORT int ringwood_note(ringwood_session* session, const void* note, uint64_t bytes);
-/* The note of the step that was replayed last. `note` NULL: only its size. */
-RINGWOOD_EXPORT int ringwood_replayed_note(ringwood_session* session, void* note, uint64_t capacity,
-                                           uint64_t* bytes);
-
 /* A short description of a code; never NULL. */
 RINGWOOD_EXPORT const char* ringwood_strerror(int code);
-/* The last error of the calling thread, in full; "" if there was none. */
+/* The last error of the calling thread, in full, until its next one; "" if there was none. */
 RINGWOOD_EXPORT const char* ringwood_last_error(void);
 /* Of the library, "MAJOR.MINOR.PATCH": what is promised between versions, docs/compatibility.md
  * says. */
@@ -496,5 +369,9 @@ RINGWOOD_EXPORT uint64_t ringwood_digest(const void* data, uint64_t bytes);
 #ifdef __cplusplus
 }
 #endif
+
+/* What a session keeps, and which samples its steps take. */
+#include "ringwood_checkpoint.h"
+#include "ringwood_sampler.h"
 
 #endif /* RINGWOOD_H_ */

@@ -28,6 +28,18 @@ def run_installed(prefix, *command, ranks=2, **changes):
     return ended.output
 
 
+@pytest.mark.parametrize("header", sorted(path.name for path in (ROOT / "include").iterdir()))
+def test_each_header_stands_alone_without_a_warning(header, prefix, tmp_path):
+    languages = ["c++17"] if header.endswith(".hpp") else ["c99", "c11", "c++17"]
+    for language in languages:
+        source = tmp_path / ("alone.cc" if "+" in language else "alone.c")
+        source.write_text(f"#include <{header}>\n#include <ringwood.h>\n"
+                          "int main(void) { return RINGWOOD_SHARED - 1; }\n")
+        ended = run(["cc", f"-std={language}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+                     f"-I{prefix / 'include'}", source])
+        assert ended.code == 0, ended.output
+
+
 def test_a_c_trainer_builds_with_pkg_config(prefix, tmp_path):
     """By the line in the file's own first comment."""
     shutil.copy(ROOT / "examples" / "minimal.c", tmp_path)
