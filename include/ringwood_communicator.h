@@ -56,7 +56,7 @@ typedef struct {
  * most 16384 calls of a communicator are under way. */
 RINGWOOD_EXPORT int ringwood_start(ringwood_communicator* communicator,
                                    const ringwood_collective_call* call, ringwood_work** work);
-/* 1: it has ended, and ringwood_wait does not wait; 0: not yet. */
+/* 1: it has ended, or this is a forked child, and ringwood_wait does not wait; 0: not yet. */
 RINGWOOD_EXPORT int ringwood_done(ringwood_work* work);
 /* Waits at most so many seconds until the output is there. RINGWOOD_TIMED_OUT names the ranks from
  * which messages are still awaited, and is the end of the session like any other error here. */

@@ -71,6 +71,10 @@ int ringwood_communicator_make(ringwood_session* session, const int* ranks, size
       return Invalid("the communicator or its ranks are NULL");
     *communicator = nullptr;
     if (visit.session() == nullptr) return Refused(ringwood::c::kClosed);
+    const int world = visit.session()->world();
+    if (count < 1 || count > static_cast<size_t>(world)) {
+      return Invalid(absl::StrFormat("a communicator of %d ranks in a world of %d", count, world));
+    }
     RW_ASSIGN_OR_RETURN(auto made, visit.session()->MakeCommunicator(
                                        std::vector<int>(ranks, ranks + count), number));
     *communicator = new ringwood_communicator{session, std::move(made)};
@@ -101,7 +105,8 @@ int ringwood_start(ringwood_communicator* communicator, const ringwood_collectiv
 }
 
 int ringwood_done(ringwood_work* work) {
-  return work == nullptr || work->impl->Outcome(work->work.get()).has_value() ? 1 : 0;
+  const bool here = work != nullptr && work->session->owner == getpid();
+  return !here || work->impl->Outcome(work->work.get()).has_value() ? 1 : 0;
 }
 
 int ringwood_wait(ringwood_work* work, double seconds) {

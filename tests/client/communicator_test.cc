@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <numeric>
@@ -329,6 +331,28 @@ TEST(Communicators, EndWithTheSession) {
   });
 }
 
+TEST(Communicators, AForkedChildWaitsForNoCall) {
+  absl::Notification over;
+  RunRanks(2, [&](ringwood_session* session) {
+    if (ringwood_rank(session) == 1) return over.WaitForNotification();
+    Members comm(session, AllOf(session), 1);
+    const std::vector<float> in(10, 1.0f);
+    std::vector<float> out(10);
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    const pid_t child = fork();
+    if (child == 0) {
+      _exit(ringwood_done(work) == 1 && ringwood_wait(work, 600) == RINGWOOD_FORKED ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(ringwood_done(work), 0);
+    ringwood_close(session, nullptr);
+    ringwood_work_free(work);
+    over.Notify();
+  });
+}
+
 TEST(Communicators, WhatIsNoGroupAndNoCallIsRefused) {
   RunRanks(2, [](ringwood_session* session) {
     const int rank = ringwood_rank(session);
@@ -342,6 +366,10 @@ TEST(Communicators, WhatIsNoGroupAndNoCallIsRefused) {
     EXPECT_EQ(make({1 - rank}, 1), RINGWOOD_INVALID);
     EXPECT_THAT(ringwood_last_error(), HasSubstr("only members"));
     EXPECT_EQ(make({0, 1}, 0), RINGWOOD_INVALID);
+    for (const size_t count : {size_t{0}, size_t{3}, SIZE_MAX}) {
+      EXPECT_EQ(ringwood_communicator_make(session, &rank, count, 1, &made), RINGWOOD_INVALID);
+      EXPECT_THAT(ringwood_last_error(), HasSubstr("ranks in a world of 2"));
+    }
     ASSERT_EQ(make({0, 1}, 3), RINGWOOD_OK);
     ringwood_communicator* const first = made;
     EXPECT_EQ(make({0, 1}, 3), RINGWOOD_EXISTS);
