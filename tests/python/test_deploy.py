@@ -36,6 +36,14 @@ def test_systemd_accepts_the_unit(tmp_path):
     assert "RestartSeconds" in ended.stderr
 
 
+@pytest.mark.parametrize(("server", "ranks"), [("server.yaml", "job.yaml"), ("jobset.yaml", "jobset.yaml")])
+def test_the_server_waits_as_long_as_the_ranks_are_to_wait_for_each_other(server, ranks):
+    """It ends the waiting of those that would wait for longer."""
+    given = re.search(r"--join-timeout=(\d+)", (DEPLOY / "kubernetes" / server).read_text())
+    wanted = re.search(r'RINGWOOD_JOIN_TIMEOUT, value: "(\d+)"', (DEPLOY / "kubernetes" / ranks).read_text())
+    assert given and given[1] == wanted[1]
+
+
 def test_the_server_has_every_flag_that_they_give():
     known = set(re.findall(r"--[\w-]+", subprocess.run([PROGRAM, "server", "--help"], capture_output=True, text=True,
                                                        check=True).stdout))
