@@ -44,6 +44,12 @@ def test_the_server_waits_as_long_as_the_ranks_are_to_wait_for_each_other(server
     assert given and given[1] == wanted[1]
 
 
+def test_every_volume_that_a_pod_claims_is_there():
+    for path in (DEPLOY / "kubernetes").glob("*.yaml"):
+        claimed = set(re.findall(r"claimName: ([\w-]+)", path.read_text()))
+        assert claimed <= set(re.findall(r"kind: PersistentVolumeClaim\nmetadata:\n  name: (\S+)", path.read_text())), path
+
+
 def test_the_server_has_every_flag_that_they_give():
     known = set(re.findall(r"--[\w-]+", subprocess.run([PROGRAM, "server", "--help"], capture_output=True, text=True,
                                                        check=True).stdout))
