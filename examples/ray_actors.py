@@ -14,6 +14,8 @@ import ray
 
 import ringwood
 
+END_SECONDS = 60  # of the others, once a rank has failed
+
 
 @ray.remote(num_cpus=1)
 class Rank:
@@ -40,7 +42,15 @@ def main(world, script, *arguments):
     given = {name: value for name, value in os.environ.items() if name.startswith("RINGWOOD_")}
     ray.init(runtime_env={"env_vars": given})  # of the actors, wherever they are
     ranks = [Rank.remote(rank, world) for rank in range(int(world))]
-    return max(ray.get([rank.run.remote(os.path.abspath(script), arguments) for rank in ranks]))
+    running, codes = [rank.run.remote(os.path.abspath(script), arguments) for rank in ranks], [0]
+    while running:
+        ended, running = ray.wait(running, timeout=END_SECONDS if any(codes) else None)
+        if not ended:
+            print(f"ray_actors: a rank failed, and {len(running)} of {world} have not ended since: does Ray lack CPUs?",
+                  file=sys.stderr)
+            break
+        codes += ray.get(ended)
+    return max(codes)
 
 
 if __name__ == "__main__":

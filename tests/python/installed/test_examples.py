@@ -47,3 +47,31 @@ def test_ranks_in_actors_of_ray_need_a_number_and_a_script(arguments, tmp_path):
     (tmp_path / "ray.py").write_text("def remote(**options):\n    return lambda actor: actor\n")
     ended = run([sys.executable, EXAMPLES / "ray_actors.py", *arguments], PYTHONPATH=f"{tmp_path}:{ROOT / 'python'}")
     assert ended.code == CONFIGURATION_ERROR and "RANKS SCRIPT" in ended.output, ended.output
+
+
+# As if it had two CPUs: further actors are never started, and who waits for them waits for ever.
+RAY = """
+from types import SimpleNamespace as Made
+
+def remote(**options):
+    run = lambda rank: Made(remote=lambda script, arguments: rank)
+    return lambda actor: Made(remote=lambda rank, world: Made(run=run(rank)))
+
+def init(**options):
+    pass
+
+def wait(ranks, timeout):
+    started = [rank for rank in ranks if rank < 2][:1]
+    assert started or timeout, "it waits for ever"
+    return started, [rank for rank in ranks if rank not in started]
+
+def get(ranks):
+    assert all(rank < 2 for rank in ranks), "it waits for ever"
+    return [75 for _ in ranks]
+"""
+
+
+def test_ranks_for_which_ray_has_no_cpu_are_not_waited_for_when_others_failed(tmp_path):
+    (tmp_path / "ray.py").write_text(RAY)
+    ended = run([sys.executable, EXAMPLES / "ray_actors.py", "4", __file__], PYTHONPATH=f"{tmp_path}:{ROOT / 'python'}")
+    assert ended.code == 75 and "2 of 4 have not ended" in ended.output, ended.output
