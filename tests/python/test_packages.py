@@ -239,6 +239,13 @@ def test_examples_import_each_other_as_the_package_has_them():
             assert not names & set(modules), (path.name, modules)
 
 
+def test_the_page_names_every_example():
+    page = (ROOT / "docs" / "python.md").read_text().split("\n## Examples\n")[1]
+    parts = {"letters.py", "history.py"}  # of others
+    files = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".c")} - parts
+    assert not [name for name in files if f"`examples/{name}`" not in page]
+
+
 def test_the_wheel_of_the_other_machine_has_a_folder_of_its_own():
     """pip is told to install build/packages/ringwood-*.whl, and refuses all if one is for another machine."""
     folder = re.search(r"package/aarch64\.py \S+ (\S+)", (ROOT / "dev").read_text())[1]
