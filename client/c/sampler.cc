@@ -79,9 +79,9 @@ int ringwood_sampler_next(ringwood_sampler* sampler, int rank, int ahead, uint64
 int ringwood_sampler_committed(ringwood_sampler* sampler, const ringwood_step_result* result) {
   return ringwood::c::WithSampler(sampler, [&](auto& mine) -> Status {
     RW_ASSIGN_OR_RETURN(const ringwood_step_result step, Read(result, "ringwood_step_result"));
-    if (step.members == nullptr) {
+    if (step.members == nullptr || (step.contributors == nullptr && step.contributor_count != 0)) {
       return Invalid(
-          "the ringwood_step_result has no members: give the one that "
+          "the ringwood_step_result has no members or contributors: give the one that "
           "ringwood_finish_step filled, with its size set");
     }
     return mine.Committed(std::span(step.members, step.member_count),

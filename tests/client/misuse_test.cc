@@ -280,6 +280,24 @@ TEST(Misuse, EveryCallWithoutASessionIsInvalid) {
   EXPECT_EQ(ringwood_plan_text(nullptr), nullptr);
 }
 
+TEST(Misuse, AStepResultThatNoStepFilledIsInvalid) {
+  ringwood_sampler_options options{};
+  options.size = sizeof options;
+  options.samples = options.batch = 10;
+  options.world = 1;
+  ringwood_sampler* sampler = nullptr;
+  ASSERT_EQ(ringwood_sampler_make(&options, &sampler), RINGWOOD_OK);
+  ringwood_step_result result{};
+  result.size = sizeof result;
+  EXPECT_EQ(ringwood_sampler_committed(sampler, &result), RINGWOOD_INVALID);
+  const int member = 0;
+  result.members = &member;
+  result.member_count = result.contributor_count = 1;
+  EXPECT_EQ(ringwood_sampler_committed(sampler, &result), RINGWOOD_INVALID);
+  EXPECT_THAT(ringwood_last_error(), HasSubstr("no members or contributors"));
+  ringwood_sampler_free(sampler);
+}
+
 TEST(Misuse, APullFromWhatIsNoAddressIsInvalidAndNotTriedAgain) {
   ringwood_pull_options options{};
   options.size = sizeof options;
