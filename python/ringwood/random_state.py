@@ -20,8 +20,8 @@ def random_state():
 def set_random_state(content):
     state = json.loads(content)
     torch.set_rng_state(_from_hex(state["torch"]))
-    if state["cuda"]:
-        torch.cuda.set_rng_state_all([_from_hex(each) for each in state["cuda"]])
+    for device, saved in enumerate(state["cuda"][:torch.cuda.device_count()]):  # this host may have fewer, or none
+        torch.cuda.set_rng_state(_from_hex(saved), device)
     version, words, gauss = state["python"]
     random.setstate((version, tuple(_words(words).tolist()), gauss))
     name, keys, position, has_gauss, cached = state["numpy"]

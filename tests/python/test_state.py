@@ -97,3 +97,16 @@ def test_random_generators_go_on_where_they_were(former):
     expected = drawn()
     set_random_state(saved)
     assert drawn() == expected
+
+
+@pytest.mark.parametrize("devices", [0, 1])
+def test_random_generators_of_devices_that_this_host_has_not_stay_in_the_checkpoint(monkeypatch, devices):
+    """PyTorch takes the states of any number of devices, and fails when it starts CUDA: here as if it did at once."""
+    state = json.loads(random_state())
+    state["cuda"] = [torch.Generator().manual_seed(seed).get_state().numpy().tobytes().hex() for seed in (1, 2)]
+    present = tuple(torch.Generator() for _ in range(devices))
+    monkeypatch.setattr(torch.cuda, "default_generators", present)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    monkeypatch.setattr(torch.cuda.random, "_lazy_call", lambda call, **_: call())
+    set_random_state(json.dumps(state).encode())
+    assert [generator.initial_seed() for generator in present] == [1, 2][:devices]
