@@ -48,7 +48,7 @@ class NcclCommunicator {
 
   // Unavailable says what NCCL says; a call that it is still taking is fine.
   Status Check(int result, const std::string& what) const {
-    if (result == nccl::kSuccess || result == nccl::kInProgress) return OkStatus();
+    if (nccl::IsFine(result)) return OkStatus();
     const char* detail =
         communicator_ != nullptr ? library_.get_last_error(communicator_) : nullptr;
     return Unavailable(absl::StrFormat(
@@ -86,21 +86,23 @@ class NcclCommunicator {
   // (`orderly`) NCCL first delivers what peers still wait for; what takes longer than
   // `patience_seconds`, and all else, is aborted. May hang.
   void Release(bool orderly, double patience_seconds) const {
-    int state = nccl::kSuccess;
-    if (orderly && library_.comm_finalize(communicator_) != nccl::kSuccess) {
-      state = nccl::kInProgress;
-    }
-    const TimePoint until = Now() + Seconds(patience_seconds);
-    while (orderly && Now() < until) {
-      if (library_.comm_get_async_error(communicator_, &state) != nccl::kSuccess) break;
-      if (state != nccl::kInProgress) break;
-      std::this_thread::sleep_for(Seconds(kNcclPollSeconds));
-    }
-    const bool delivered = orderly && state == nccl::kSuccess;
+    const bool delivered = orderly && Finalize(patience_seconds);
     (delivered ? library_.comm_destroy : library_.comm_abort)(communicator_);
   }
 
  private:
+  // True: peers have all that they wait for. False also where a call fails: NCCL does not destroy a
+  // communicator that has failed, and frees nothing of it.
+  bool Finalize(double patience_seconds) const {
+    const TimePoint until = Now() + Seconds(patience_seconds);
+    int result = library_.comm_finalize(communicator_), state = nccl::kInProgress;
+    while (nccl::IsFine(result) && state == nccl::kInProgress && Now() < until) {
+      result = library_.comm_get_async_error(communicator_, &state);
+      if (state == nccl::kInProgress) std::this_thread::sleep_for(Seconds(kNcclPollSeconds));
+    }
+    return nccl::IsFine(result) && state == nccl::kSuccess;
+  }
+
   const nccl::Library library_;
   const int rank_;
   nccl::Communicator* communicator_ = nullptr;

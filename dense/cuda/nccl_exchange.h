@@ -13,8 +13,6 @@ namespace ringwood::nccl {
 
 constexpr int kBytes = 1;  // ncclUint8
 
-inline bool IsFine(int result) { return result == kSuccess || result == kInProgress; }
-
 // One group of sends and receives, which NCCL runs at once: in any order they fit together. It is
 // ended whatever was refused in it, since a group is the calling thread's.
 inline int AllToAll(const Library& library, Communicator* communicator,

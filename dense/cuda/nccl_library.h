@@ -16,6 +16,7 @@ namespace ringwood::nccl {
 using Stream = CUstream_st*;
 
 enum Result : int { kSuccess = 0, kRemoteError = 6, kInProgress = 7 };
+inline bool IsFine(int result) { return result == kSuccess || result == kInProgress; }
 constexpr size_t kIdBytes = 128;
 constexpr int kMinVersion = 21400;  // non-blocking communicators
 

@@ -16,6 +16,7 @@ constexpr int kBroken = 3;  // ncclInternalError
 struct StandInLibrary {
   std::deque<int> states;          // the answers to "how are you"; the last one stays
   int finalized = nccl::kSuccess;  // what finalizing returns
+  int asked = nccl::kSuccess;      // what asking returns, beside the answer
   int init = nccl::kInProgress;    // what joining returns
   const char* detail = "";
   std::string calls;  // those that end it, in their order
@@ -50,7 +51,7 @@ class Communicator : public testing::Test {
     library.comm_get_async_error = [](Rank* asked, int* state) {
       EXPECT_EQ(asked, reinterpret_cast<Rank*>(standing_in));
       *state = standing_in->NextState();
-      return static_cast<int>(nccl::kSuccess);
+      return standing_in->asked;
     };
     library.comm_finalize = [](Rank*) {
       standing_in->calls += "finalize ";
@@ -155,6 +156,15 @@ TEST_F(Communicator, OnlyWhatHasDeliveredEverythingIsNotAborted) {
   EXPECT_EQ(Released(true, nccl::kInProgress, {nccl::kInProgress, nccl::kRemoteError}),
             "finalize abort");
   EXPECT_EQ(Released(false, nccl::kSuccess, {nccl::kSuccess}), "abort");
+}
+
+// NCCL says that it is well, too, where the call itself has failed: the state is that of the calls
+// before, and asking returns what the thread of the last one ended with.
+TEST_F(Communicator, WhatCouldNotBeFinalizedIsAborted) {
+  EXPECT_EQ(Released(true, kBroken, {nccl::kSuccess}), "finalize abort");
+  stand_in_.asked = kBroken;
+  EXPECT_EQ(Released(true, nccl::kSuccess, {nccl::kSuccess}), "finalize abort");
+  EXPECT_EQ(Released(true, nccl::kInProgress, {nccl::kSuccess}), "finalize abort");
 }
 
 }  // namespace
