@@ -28,6 +28,7 @@
 #include "client/tensor_table.h"
 #include "client/updates/update_reader.h"
 #include "client/updates/update_writer.h"
+#include "dense/cuda/device_support.h"
 #include "timeline/observers.h"
 
 namespace ringwood {
@@ -48,6 +49,8 @@ class Session {
   uint64_t step() const { return steps_.step(); }
   const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks; trainer's thread
 
+  // What this process lacks for tensors on `device` (-1: any).
+  Status DeviceSupport(int device) const { return FindDeviceSupport("", device); }
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
   Status Agree();

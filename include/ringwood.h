@@ -214,10 +214,10 @@ typedef struct {
   double wire_reach; /* of the largest values, where int4 ends: 0.25 to 1; 0: 1; for Adam 0.5 */
 } ringwood_tensor;
 
-/* Whether this process can exchange tensors with `memory` = RINGWOOD_CUDA: the library was built
- * with CUDA, there is a device, and NCCL is found. Else RINGWOOD_UNAVAILABLE, and
- * ringwood_last_error says what is missing. Any time, any thread, no session needed. */
-RINGWOOD_EXPORT int ringwood_device_support(void);
+/* RINGWOOD_UNAVAILABLE without CUDA in the library, a device, NCCL, kernels for `device` (-1: any).
+ * ringwood_last_error says what is missing. */
+RINGWOOD_EXPORT int ringwood_device_support(void); /* any thread */
+RINGWOOD_EXPORT int ringwood_session_device_support(ringwood_session* session, int device);
 
 /* Adds a tensor, before the first step. `id` counts from 0 in order of registration: the order of
  * the forward pass, as gradients are expected last tensor first. All ranks register the same

@@ -134,6 +134,9 @@ class Session {
     return text == nullptr ? "" : text;
   }
 
+  // Throws an Error that says what stands against tensors on the device.
+  void CheckDeviceSupport(int device) { Check(ringwood_session_device_support(handle_, device)); }
+
   void BeginStep(double weight) { Check(ringwood_begin_step(handle_, weight)); }
   void Loaded() { Check(ringwood_loaded(handle_)); }  // any thread
   void LeaveAfterStep() { Check(ringwood_leave_after_step(handle_)); }

@@ -53,6 +53,11 @@ Status FromCuda(cudaError_t error, const std::string& what) {
     case cudaErrorInitializationError:
     case cudaErrorDevicesUnavailable:
       return Unavailable(message + "; is the NVIDIA driver loaded and a device visible here?");
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+      return Unavailable(message +
+                         "; this build is for other devices: -DRINGWOOD_CUDA_ARCHITECTURES names "
+                         "more, from 80 on");
     case cudaErrorMemoryAllocation:
       return Exhausted(message);
     case cudaErrorInvalidValue:

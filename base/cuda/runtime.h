@@ -15,8 +15,8 @@
 
 namespace ringwood {
 
-// "what: CUDA's text". A missing driver or device is Unavailable, lack of memory Exhausted. CUDA
-// forgets the error: it keeps a thread's last one, and the next kernel's start would answer it.
+// "what: CUDA's text". A missing driver, device or kernel is Unavailable, lack of memory Exhausted.
+// CUDA forgets the error: it keeps a thread's last one, and the next launch would answer it.
 Status FromCuda(cudaError_t error, const std::string& what);
 
 // Makes `device` the calling thread's current one for a scope. A trainer's thread has its own again

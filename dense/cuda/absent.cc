@@ -6,7 +6,7 @@
 
 namespace ringwood {
 
-Status FindDeviceSupport(const std::string&) { return CountDevices().status(); }
+Status FindDeviceSupport(const std::string&, int) { return CountDevices().status(); }
 
 StatusOr<std::string> MakeDeviceRingId(const std::string&) { return CountDevices().status(); }
 

@@ -6,15 +6,23 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/cuda/device.h"
+#include "base/cuda/runtime.h"
 #include "dense/cuda/device_support.h"
+#include "dense/cuda/launch.h"
 #include "dense/cuda/nccl_library.h"
 #include "dense/cuda/nccl_ring.h"
 #include "dense/cuda/ring_thread.h"
 
 namespace ringwood {
 
-Status FindDeviceSupport(const std::string& library) {
+Status FindDeviceSupport(const std::string& library, int device) {
   RW_RETURN_IF_ERROR(CountDevices().status());
+  if (device >= 0) {
+    const DeviceScope scope(device);
+    RW_RETURN_IF_ERROR(scope.status());
+    const std::string what = absl::StrFormat("load kernels onto device %d", device);
+    RW_RETURN_IF_ERROR(FromCuda(cuda::LoadDenseKernels(), what));
+  }
   return nccl::Load(library).status();
 }
 

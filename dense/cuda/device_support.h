@@ -7,8 +7,9 @@
 
 namespace ringwood {
 
-// Unavailable says what is missing: CUDA in the build, a driver, a device, NCCL. `library` as in
+// Unavailable says what is missing: CUDA in the build, a driver, a device, NCCL; kernels for
+// `device`, which this process uses already, -1: for none in particular. `library` as in
 // DeviceRingOptions.
-Status FindDeviceSupport(const std::string& library);
+Status FindDeviceSupport(const std::string& library, int device = -1);
 
 }  // namespace ringwood

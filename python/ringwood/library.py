@@ -115,7 +115,7 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_describe_option": (c_int, [c_size_t, POINTER(Option)]),
     "ringwood_options_from_environment": (c_int, [c_void_p, c_size_t]),
     "ringwood_open": (c_int, [c_void_p, POINTER(_SESSION)]),
-    "ringwood_device_support": (c_int, []),
+    "ringwood_session_device_support": (c_int, [_SESSION, c_int]),
     "ringwood_close": (c_int, [_SESSION, c_char_p]),
     "ringwood_register": (c_int, [_SESSION, POINTER(Tensor), POINTER(c_int)]),
     "ringwood_agree": (c_int, [_SESSION]),

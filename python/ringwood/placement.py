@@ -49,9 +49,10 @@ def exchange_stream(session, choice, parameters, settings):
     if choice not in CHOICES:
         raise InvalidError(f'device_tensors="{choice}": choose {", ".join(CHOICES)}')
     devices = {str(parameter.device) for parameter in parameters}
-    some = any(device.startswith("cuda") for device in devices)
+    cuda = [device for device in devices if device.startswith("cuda")]
+    some = bool(cuda)
     reason = why_staged(choice, devices, host_only(session.selection, settings),
-                        session.device_support() if some else "")
+                        session.device_support(torch.device(cuda[0]).index) if some else "")
     # The first rank that has to stage says why: the largest of `world - rank`, 0 where nobody has to.
     staging = session.world - session.rank if reason else 0
     if not session.receiving:  # else the others have decided, and this rank is as they are

@@ -323,9 +323,10 @@ class Session:
 
     # ---- where we are ----
 
-    def device_support(self):
-        """What this process lacks to exchange CUDA tensors in place, or ""."""
-        code = self._library.waits.ringwood_device_support()
+    def device_support(self, device=None):
+        """What this process lacks to exchange tensors of a CUDA device in place, or "". `device`: its number."""
+        self._check_open()
+        code = self._library.waits.ringwood_session_device_support(self._handle, -1 if device is None else device)
         return (self._library.quick.ringwood_last_error() or b"").decode(errors="replace") if code else ""
 
     def _number(self, function):

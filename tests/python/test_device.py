@@ -4,6 +4,7 @@ process on the CPU is the same. Several ranks share the device."""
 import contextlib
 import json
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from conftest import EXAMPLE, ROOT, run_job
 
 sys.path.insert(0, str(ROOT / "python"))
 from ringwood.device import Arrivals  # noqa: E402
-from ringwood.placement import host_only, why_staged  # noqa: E402
+from ringwood.placement import exchange_stream, host_only, why_staged  # noqa: E402
 from ringwood.slot import InPlace  # noqa: E402
 from ringwood.stream import ExchangeStream, NoStream  # noqa: E402
 
@@ -94,6 +95,24 @@ def test_what_cannot_be_exchanged_in_place_says_why():
     assert "cuda:0, cuda:1" in why_staged("auto", {"cuda:1", "cuda:0"}, "", "")
     assert "cpu, cuda:0" in why_staged("auto", {"cpu", "cuda:0"}, "", "")
     assert "clip_norm" in why_staged("auto", one, "clip_norm", "")
+
+
+def test_what_stands_against_the_device_of_the_gradients_is_why_they_are_staged(capsys):
+    class Session:
+        rank, world, receiving, selection = 0, 1, False, (0, "exact", 0.0)
+
+        def device_support(self, device):
+            return f"no kernels for {device}"
+
+        def allreduce(self, array, op):
+            return array
+
+        def broadcast(self, array, root):
+            return array
+
+    on_second = types.SimpleNamespace(device=torch.device("cuda", 1))
+    assert isinstance(exchange_stream(Session(), "auto", [on_second], [("dense", 0.01, 0, None)]), NoStream)
+    assert STAGED + "no kernels for 1" in capsys.readouterr().err
 
 
 def test_ways_of_selection_that_a_device_has_not_keep_sparse_tensors_in_host_memory():

@@ -7,8 +7,8 @@ from refusals import refused
 import ringwood
 
 with ringwood.Session() as session:
-    assert session.device_support() == ""
     tensor = torch.zeros(1000, device="cuda")
+    assert session.device_support() == session.device_support(tensor.device.index) == ""
     memory = torch.zeros(7, device="cuda")
     session.register("tensor", tensor, route="dense")
     session.register("pointer", (memory.data_ptr(), 7), route="dense", device=tensor.device.index)
