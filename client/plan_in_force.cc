@@ -91,6 +91,7 @@ Status PlanInForce::OpenDeviceRing(EpochLink* link) const {
   for (const Group& group : plan_.groups) needed |= group.route == "ring";
   if (!needed) return OkStatus();
   const Place& place = link->place();
+  if (place.world > 1) RW_RETURN_IF_ERROR(link->connection()->accelerator().ring_refused);
   DeviceRingOptions options;
   options.device = (*table_)[0].device->index;
   options.rank = place.rank;

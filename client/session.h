@@ -49,8 +49,11 @@ class Session {
   uint64_t step() const { return steps_.step(); }
   const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks; trainer's thread
 
-  // What this process lacks for tensors on `device` (-1: any).
-  Status DeviceSupport(int device) const { return FindDeviceSupport("", device); }
+  // What stands against tensors on `device` (-1: any): the network, or what this process lacks.
+  Status DeviceSupport(int device) const {
+    RW_RETURN_IF_ERROR(connection_->accelerator().ring_refused);
+    return FindDeviceSupport("", device);
+  }
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
   Status Agree();

@@ -77,6 +77,7 @@ struct HostFacts {
 
   std::string transport;  // "ucx" or "grpc", as the job would choose it
   std::string transport_error;
+  bool private_network = true;  // loopback, or so declared: NCCL may be used
   int ptrace_scope = 0;  // kernel.yama.ptrace_scope
   DeviceFacts gpu;
 

@@ -81,6 +81,7 @@ void VisitFields(T& facts, V visit) {
   visit("address", facts.address);
   visit("transport", facts.transport);
   visit("transport_error", facts.transport_error);
+  visit("private_network", facts.private_network);
   visit("ptrace_scope", facts.ptrace_scope);
   visit("gpu", facts.gpu);
   visit("descriptors_soft", facts.descriptors_soft);

@@ -101,9 +101,9 @@ void CollectPlace(const CollectRequest& request, HostFacts* facts) {
 void CollectTransport(const CollectRequest& request, HostFacts* facts) {
   if (facts->address.empty()) return;
   const auto loopback = IsLoopback(facts->interface_name);
-  const bool ucx = request.transport == "auto"
-                       ? request.trusted_fabric || (loopback.ok() && *loopback)
-                       : request.transport == "ucx";
+  facts->private_network = request.trusted_fabric || (loopback.ok() && *loopback);
+  const bool ucx =
+      request.transport == "auto" ? facts->private_network : request.transport == "ucx";
   facts->transport = ucx ? "ucx" : "grpc";
   if (!ucx) return;
   const auto ports = ParsePortRange(request.port_range);

@@ -138,7 +138,7 @@ std::vector<std::string> PlannedLines(const ClusterFacts& facts) {
                                   first->transport == "ucx" ? "UCX over tcp" : "gRPC",
                                   first->interface_name));
   const bool gpus = std::all_of(facts.hosts.begin(), facts.hosts.end(), [](const HostFacts& host) {
-    return host.gpu.devices > 0 && host.gpu.nccl;
+    return host.gpu.devices > 0 && host.gpu.nccl && host.private_network;
   });
   lines.push_back(gpus ? "gradients on GPUs: dense ones by NCCL"
                        : "gradients: in the hosts' memory");

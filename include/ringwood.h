@@ -215,7 +215,7 @@ typedef struct {
 } ringwood_tensor;
 
 /* RINGWOOD_UNAVAILABLE without CUDA in the library, a device, NCCL, kernels for `device` (-1: any).
- * ringwood_last_error says what is missing. */
+ * RINGWOOD_DENIED where others reach the session's network: NCCL encrypts nothing. */
 RINGWOOD_EXPORT int ringwood_device_support(void); /* any thread */
 RINGWOOD_EXPORT int ringwood_session_device_support(ringwood_session* session, int device);
 

@@ -13,6 +13,8 @@
 namespace ringwood {
 
 struct Accelerator {
+  // Why ranks make no ring: what NCCL sends is neither encrypted nor authenticated.
+  Status ring_refused = OkStatus();
   // One per epoch, made on one rank; the others get it over the host transport.
   std::function<StatusOr<std::string>()> make_ring_id = [] { return MakeDeviceRingId(""); };
   // On the loop's thread.

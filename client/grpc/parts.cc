@@ -1,5 +1,6 @@
 #include "client/grpc/parts.h"
 
+#include "absl/strings/str_format.h"
 #include "client/grpc/control.h"
 #include "client/grpc/store_client.h"
 #include "client/grpc/update_client.h"
@@ -29,6 +30,18 @@ StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options,
   return OpenFabric(net, fabric);
 }
 
+// As UCX, NCCL is for networks that nobody else reaches.
+Status MayUseNccl(const SessionOptions& options) {
+  if (options.trusted_fabric || options.network_interface.empty()) return OkStatus();
+  RW_ASSIGN_OR_RETURN(const std::string interface, ChooseInterface(options.network_interface));
+  RW_ASSIGN_OR_RETURN(const bool loopback, IsLoopback(interface));
+  if (loopback) return OkStatus();
+  return Denied(absl::StrFormat(
+      "what NCCL sends over %s is neither encrypted nor authenticated: declare the network private "
+      "with --trusted-fabric (RINGWOOD_TRUSTED_FABRIC=1), or exchange from host memory",
+      interface));
+}
+
 }  // namespace
 
 StatusOr<Parts> MakeParts(const SessionOptions& given) {
@@ -44,6 +57,7 @@ StatusOr<Parts> MakeParts(const SessionOptions& given) {
   }
   const Access access{options.token, credentials, options.token_file};
   Parts parts;
+  parts.accelerator.ring_refused = MayUseNccl(options);
   ChunkSink* sink = nullptr;  // owned by the observers, which the session keeps to its end
   if (!options.timeline.empty()) {
     RW_ASSIGN_OR_RETURN(auto writer, TimelineWriter::Create(options.timeline));

@@ -324,7 +324,8 @@ class Session:
     # ---- where we are ----
 
     def device_support(self, device=None):
-        """What this process lacks to exchange tensors of a CUDA device in place, or "". `device`: its number."""
+        """What stands against exchanging tensors of a CUDA device in place, or "": what this process lacks, or that the
+        network is not declared private, as NCCL encrypts nothing. `device`: its number."""
         self._check_open()
         code = self._library.waits.ringwood_session_device_support(self._handle, -1 if device is None else device)
         return (self._library.quick.ringwood_last_error() or b"").decode(errors="replace") if code else ""

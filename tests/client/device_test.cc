@@ -5,12 +5,14 @@
 #include <cmath>
 #include <limits>
 
+#include "client/grpc/parts.h"
 #include "client/session.h"
 #include "plan/model/cost.h"
 #include "plan/strategy/planner.h"
 #include "tests/client/fake_device.h"
 #include "tests/client/job.h"
 #include "tests/client/placed.h"
+#include "transport/interface.h"
 
 namespace ringwood {
 namespace {
@@ -219,6 +221,43 @@ TEST(DeviceTensors, WithoutADeviceTheFirstStepSaysWhatIsMissing) {
     DeviceGradient gradient(session, "w", &stream);
     EXPECT_THAT(Message(session.Agree()), testing::HasSubstr("this machine has no device"));
   });
+}
+
+// Of sparse groups only the entries travel, by the session's own data plane.
+TEST(DeviceTensors, WhereOthersReachTheNetworkRanksMakeNoRing) {
+  for (const std::string route : {"dense", "sparse"}) {
+    FakeRings rings(kDeviceWorld);
+    Job job = DeviceJob(&rings);
+    job.accelerator = [&](int) {
+      Accelerator accelerator = FakeAccelerator(&rings);
+      accelerator.ring_refused = Denied("NCCL encrypts nothing");
+      return accelerator;
+    };
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      FakeStream stream;
+      DeviceGradient gradient(session, "w", &stream, route);
+      EXPECT_EQ(Message(session.DeviceSupport(0)), "NCCL encrypts nothing");
+      const Status agreed = session.Agree();
+      EXPECT_EQ(agreed.code(), route == "sparse" ? StatusCode::kOk : StatusCode::kPermissionDenied);
+    });
+  }
+}
+
+TEST(DeviceTensors, ARingIsForLoopbackAndForNetworksThatAreDeclaredPrivate) {
+  const auto refused = [](const std::string& card, bool trusted) {
+    SessionOptions options;
+    options.coordinator = "127.0.0.1:1";
+    options.network_interface = card;
+    options.trusted_fabric = trusted;
+    return MakeParts(options).value().accelerator.ring_refused;
+  };
+  EXPECT_TRUE(refused("", false).ok());
+  EXPECT_TRUE(refused("=lo", false).ok());
+  const std::string card = ChooseInterface("").value();
+  if (card == "lo") GTEST_SKIP() << "no network";
+  EXPECT_TRUE(refused("=" + card, true).ok());
+  EXPECT_THAT(Message(refused("=" + card, false)), testing::HasSubstr("--trusted-fabric"));
+  EXPECT_EQ(refused("=" + card, false).code(), StatusCode::kPermissionDenied);
 }
 
 // Dense tensors of many sizes that travel as codes, with weights that differ, a rank without

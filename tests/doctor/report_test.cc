@@ -82,6 +82,13 @@ TEST(DoctorReport, ShowsHostsPairsPlanFindingsAndVerdict) {
                     HasSubstr("\"sent_bytes_per_second\": 117000000.0")));
 }
 
+TEST(DoctorReport, GradientsStayInHostMemoryWhereOthersReachTheNetwork) {
+  DoctorReport report;
+  report.facts.hosts = {SomeHost("h1"), SomeHost("h2")};
+  report.facts.hosts[1].private_network = false;
+  EXPECT_THAT(ToText(report), AllOf(Not(HasSubstr("by NCCL")), HasSubstr("in the hosts' memory")));
+}
+
 TEST(DoctorReport, TheDelayOfFarHostsIsNoWorkOfTheirs) {
   DoctorReport report;
   report.facts.hosts = {SomeHost("h1"), SomeHost("h2")};
