@@ -10,10 +10,11 @@ exchange.Exchange.
 import contextlib
 import sys
 
+import numpy as np
 import torch
 
 from ..agreement import differing, refuse_differences
-from ..errors import InvalidError, RefusedError
+from ..errors import AbortedError, InvalidError, RefusedError
 from ..wrapper import OptimizerWrapper, refuse_wrapped
 from .differences import register, set_options, trained
 from .exchange import Exchange
@@ -81,7 +82,7 @@ class LocalSteps(OptimizerWrapper):
         self._steps = 0              # since self._rounds rounds were complete
         self._rounds = self.session.step
         self._came = 0               # how often the state came from the others
-        self._quiet = 0              # rounds of join() in a row to which no rank brought samples
+        self._quiet = 0              # rounds in a row to which no rank brought samples, as none trains any more
         self._register(job, density, residual_decay)
         job.leaving.append(self._leave)
 
@@ -114,7 +115,6 @@ class LocalSteps(OptimizerWrapper):
             return None
         self._refuse_strangers(self._known)
         self._begin()
-        self._quiet = 0
         loss = self.inner.step(closure)
         self._steps += 1
         for fragment in self.fragments:
@@ -171,8 +171,11 @@ class LocalSteps(OptimizerWrapper):
         for fragment in self.fragments:
             fragment.owe(self.session.residual)
 
-    def _finish(self, number, mix=None):
+    def _finish(self, number, mix=None, trains=True):
+        """`trains`: this rank has steps to come, as far as it knows."""
         self.last = result = self._exchange.finish()
+        quiet = result.total_weight == 0 and not self._anybody(trains)
+        self._quiet = self._quiet + 1 if quiet else 0
         if result.received:
             self._owe()
             self._start_over()
@@ -190,6 +193,17 @@ class LocalSteps(OptimizerWrapper):
         if result.step in LATER_LOOKS and self._exchange.training is None:
             self._refuse_differing(f"after round {number}: the outer optimizer must do the same everywhere")
 
+    def _anybody(self, trains):
+        """Whether any rank trains, asked after a round to which none brought samples: a rank whose parameters were NaN or
+        Inf goes on, although others have come to their end."""
+        while not self.session.receiving:
+            try:
+                return bool(self.session.allreduce(np.array([trains], np.int32), op="max")[0])
+            except AbortedError:  # a rank has died or come
+                if self._exchange.training is None:
+                    raise
+        return True
+
     def settle(self):
         """Waits for the round that is under way, if there is one; its average is applied when its time comes. Before a
         checkpoint."""
@@ -198,14 +212,10 @@ class LocalSteps(OptimizerWrapper):
     def _come(self):
         """Of a rank that comes to a job that runs: with the round that the others are in come their outer parameters. It
         goes on with all steps of the round that follows, for whose start the others wait."""
-        self._finish(self._exchange.come())
+        self._finish(self._exchange.come(), trains=False)
         self.committed_before = self.last.step - 1  # where the others were, who may save after this round
-        self._count_quiet()
         self._steps -= self.schedule.delay
         self._came += 1
-
-    def _count_quiet(self):
-        self._quiet = self._quiet + 1 if self.last.total_weight == 0 else 0
 
     def _start_over(self):
         """This rank's parameters are the outer ones; how far it had gone, and its optimizer's state, are given up."""
@@ -232,13 +242,12 @@ class LocalSteps(OptimizerWrapper):
         the others. Returns how many rounds that took."""
         self._begin()
         if self._exchange.running is not None:
-            self._finish(self._exchange.running)
+            self._finish(self._exchange.running, trains=False)
         count = 0
         while self._quiet < len(self.fragments):
             number = self.session.step + 1
             self._start(number)
-            self._finish(number, mix=0.0)
-            self._count_quiet()
+            self._finish(number, mix=0.0, trains=False)
             count += 1
         for fragment in self.fragments:
             fragment.meet()

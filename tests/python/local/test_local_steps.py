@@ -154,6 +154,12 @@ def test_a_rank_that_comes_while_the_others_end_ends_with_them(fragments, tmp_pa
     assert told == [f"came, joined in {fragments} rounds", *["joined in more rounds"] * 2], ended.output
 
 
+@pytest.mark.parametrize("fragments, delay", [(1, 0), (1, 1), (2, 0)])
+def test_the_last_rank_that_trains_may_come_to_nan_and_goes_on(fragments, delay):
+    ended = run_job("local/not_finite.py", fragments, delay, ranks=3)
+    assert ended.output.count("all as it should be") == 3, ended.output
+
+
 EXAMPLE = ROOT / "examples" / "local_steps.py"
 
 
