@@ -39,6 +39,7 @@ class Gradients:
         self._passes_per_step = passes_per_step
         self._touched = [False] * len(slots)  # by any pass since zero_grad or step
         self._running = False  # between the first ready and the commit
+        self._failed = False   # a backward pass between them
         self._left = False
         self._start_over()
         self._hooks = [slot.parameter.register_post_accumulate_grad_hook(self._hook(index, slot))
@@ -88,6 +89,14 @@ class Gradients:
         if complete:
             self._owner.exchange()
 
+    def backward_failed(self):
+        """What of its gradients was announced is on its way; where nothing was, it can be dropped as without Ringwood."""
+        self._failed = self._failed or self._running
+
+    def _refuse_failed(self, what):
+        if self._failed:
+            raise RefusedError(f"{what} after a backward pass that failed: {NO_WAY_BACK}")
+
     def _announce(self, index, slot):
         ready = slot.take(self._session, _dense(slot.parameter), self._scale)
         gradient = slot.parameter.grad
@@ -99,10 +108,11 @@ class Gradients:
 
     def _refuse_excess(self, index):
         what = f'"{self.slots[index].name}" got another gradient while the one before is on its way to the other ranks, '
-        if self._backward.unfinished(self):
-            raise RefusedError(
-                f"{what}and the backward pass that made that one has not ended. If it failed with an exception: {NO_WAY_BACK}. "
-                "If this pass is inside it, as with torch.utils.checkpoint: pass use_reentrant=False")
+        if self._failed:
+            raise RefusedError(f"{what}and the backward pass that made that one failed: {NO_WAY_BACK}")
+        if self._backward.inside(self):
+            raise RefusedError(f"{what}and this backward pass is inside the one that made it, as with torch.utils.checkpoint: "
+                               "pass use_reentrant=False")
         raise RefusedError(
             f"{what}because this step's backward passes reach different parameters: put all but the last into "
             "optimizer.no_sync(), or add up their losses and call backward once")
@@ -125,8 +135,7 @@ class Gradients:
     def refuse_if_running(self, what):
         if not self._running:
             return
-        if self._backward.unfinished(self):
-            raise RefusedError(f"{what} after a backward pass that failed: {NO_WAY_BACK}")
+        self._refuse_failed(what)
         raise RefusedError(f"{what} between backward and step(): the gradients are on their way, and wait for those of "
                            f"{self.names(taken is None for taken in self._taken)}: call step() first, or a backward "
                            "that reaches these")
@@ -144,7 +153,6 @@ class Gradients:
 
     def forget(self):
         """The accumulated gradients were zeroed or used."""
-        self._backward.forget(self)
         self._start_over()
         self._touched[:] = [False] * len(self.slots)
 
@@ -160,6 +168,7 @@ class Gradients:
         if self._left:
             raise RefusedError("the session of this DistributedOptimizer was closed, by rw.shutdown() or by the end of the "
                                "process groups: after rw.init() make a new DistributedOptimizer, of the .inner of this one")
+        self._refuse_failed("an exchange")
         present = [touched and slot.parameter.grad is not None
                    for touched, slot in zip(self._touched, self.slots)]
         if weight and not all(present):
@@ -189,10 +198,8 @@ class Gradients:
                                "by load_state_dict(assign=True), need an optimizer that has them; gradients that "
                                "something else made come by torch.autograd.backward(parameters, gradients)")
         if self._owner.missing == "error":
-            what = f"{sum(missing)} parameter(s) got no gradient in this step: {self.names(missing)}"
-            if self._running and self._backward.unfinished(self):
-                raise RefusedError(f"{what}, because a backward pass failed: {NO_WAY_BACK}")
-            raise RefusedError(f'{what}. Pass missing="zero" or "skip" to DistributedOptimizer if that is intended')
+            raise RefusedError(f"{sum(missing)} parameter(s) got no gradient in this step: {self.names(missing)}. Pass "
+                               'missing="zero" or "skip" to DistributedOptimizer if that is intended')
 
     def _refuse_changed(self):
         """Refuses gradients that were changed after they were announced: they are being read."""

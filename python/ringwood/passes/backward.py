@@ -1,10 +1,6 @@
-"""Calls the owners of a backward pass's gradients when the pass ends."""
-
-import functools
+"""Calls the owners of a backward pass's gradients when the pass ends, or has failed."""
 
 import torch
-
-REMEMBERED = 64  # passes whose end is awaited; more than one only where one runs inside another, or has failed
 
 
 class Backward:
@@ -12,7 +8,7 @@ class Backward:
 
     def __init__(self):
         self._members = []
-        self._parts = {}  # autograd's number of a pass -> the members that take part
+        self._parts = {}  # autograd's number of a pass that runs -> the members that take part
 
     def join(self, member):
         self._members.append(member)
@@ -21,29 +17,40 @@ class Backward:
         self._members.clear()
 
     def take_part(self, member):
-        """From a hook of the pass; `member.backward_ended()` is called when all its gradients are there."""
+        """From a hook of the pass; `member.backward_ended()` is called when all its gradients are there, and
+        `member.backward_failed()` when an exception has ended it before."""
         number = torch._C._current_graph_task_id()
         if number not in self._parts:
-            while len(self._parts) >= REMEMBERED:
-                del self._parts[next(iter(self._parts))]
             self._parts[number] = set()
-            torch.autograd.Variable._execution_engine.queue_callback(functools.partial(self._ended, number))
+            torch.autograd.Variable._execution_engine.queue_callback(_End(self, number))
         self._parts[number].add(member)
 
-    def unfinished(self, member):
-        """Whether a pass with `member` began and has not ended: it failed, or the running one is inside it."""
+    def inside(self, member):
+        """Whether the running pass is inside another one with `member`."""
         running = torch._C._current_graph_task_id()
         return any(member in part for number, part in self._parts.items() if number != running)
 
-    def forget(self, member):
-        """The gradients of passes that failed were dropped or used. In a pass, which may be inside another, it does
-        nothing."""
-        if torch._C._current_graph_task_id() == -1:
-            for part in self._parts.values():
-                part.discard(member)
+    def ended(self, number):
+        for member in self._of(number):
+            member.backward_ended()
 
-    def _ended(self, number):
+    def gone(self, number):
+        for member in self._of(number):
+            member.backward_failed()
+
+    def _of(self, number):
         part = self._parts.pop(number, ())
-        for member in self._members:
-            if member in part:
-                member.backward_ended()
+        return [member for member in self._members if member in part]
+
+
+class _End:
+    """What a pass calls when all its gradients are there. The pass alone holds it: where that failed it is let go."""
+
+    def __init__(self, backward, number):
+        self._backward, self._number = backward, number
+
+    def __call__(self):
+        self._backward.ended(self._number)
+
+    def __del__(self):
+        self._backward.gone(self._number)

@@ -112,8 +112,10 @@ optimizer.missing = "error"
 layers = torch.nn.functional.linear(inputs, Failing.apply(model.weight * 1), model.bias)
 refused(ValueError, ["backward fails"], layers.sum().backward)
 assert model.bias.grad is not None
-for call in (optimizer.zero_grad, optimizer.step, model(inputs).sum().backward):
-    refused(ringwood.RefusedError, ["backward pass", "failed", "End this process", "checkpoint"], call)
+for optimizer.missing in ("zero", "skip", "error"):
+    for call in (optimizer.step, optimizer.synchronize, optimizer.zero_grad, model(inputs).sum().backward,
+                 model.weight.sum().backward):
+        refused(ringwood.RefusedError, ["backward pass", "failed", "End this process", "checkpoint"], call)
 rw.shutdown()
 rw.init()
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), missing="zero")
