@@ -31,6 +31,8 @@ class Sampler:
     0, and what it computes is not used.
     """
 
+    seeds = None  # in PyTorch's loops: random_state.Seeds
+
     def __init__(self, dataset, batch_size, seed=0, ahead=0, shuffle=True, rank=0, world=1):
         self._library = load()
         self._handle = None
@@ -83,6 +85,13 @@ class Sampler:
         return list(samples)
 
     def __iter__(self):
+        if self.seeds is not None:
+            self.seeds.made()
+        return self._steps()
+
+    def _steps(self):
+        if self.seeds is not None:
+            self.seeds.begun()
         at_once, self._at_next_iteration = self._at_next_iteration, None
         if at_once is not None:
             at_once()

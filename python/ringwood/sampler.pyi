@@ -8,6 +8,7 @@ class Sampler:
     seed: int
     ahead: int
     shuffle: bool
+    seeds: object | None
     def __init__(self, dataset: Sized | int, batch_size: int, seed: int = 0, ahead: int = 0, shuffle: bool = True,
                  rank: int = 0, world: int = 1) -> None: ...
     def __del__(self) -> None: ...

@@ -30,6 +30,7 @@ from .local.local_steps import LocalSteps as _LocalSteps
 from .local.outer import Nesterov, OuterSGD
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
 from .passes.forward import before_forward as _before_forward
+from .random_state import Seeds as _Seeds
 from .sampler import Sampler as _Sampler
 from .scaler import GradScaler
 from .state import flatten, gather_tensors, unflatten
@@ -127,7 +128,9 @@ def HookState(named_parameters, density=None, momentum_correction=None, route=No
 
 def Sampler(dataset, batch_size, seed=0, ahead=0, shuffle=True):
     """The global sample cursor, for a DataLoader's `batch_sampler`; see ringwood.sampler.Sampler."""
-    return _Sampler(dataset, batch_size, seed, ahead, shuffle, rank(), size())
+    made = _Sampler(dataset, batch_size, seed, ahead, shuffle, rank(), size())
+    made.seeds = _Seeds()
+    return made
 
 
 def elastic(model, optimizer, sampler, **parts):

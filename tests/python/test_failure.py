@@ -82,7 +82,7 @@ def test_a_training_from_a_loader_resumes_to_the_same_bits(tmp_path):
     """In the middle of a pass, where the resumed job makes one more iterator, and where a pass begins."""
     whole = tmp_path / "whole"
     run_job("checkpoints/loaded.py", whole, 0, 0)
-    for workers, last in ((0, 8), (2, 8), (0, 10)):
+    for workers, last in ((0, 8), (2, 8), (0, 10), ("2p", 8), ("2p", 10)):
         place = tmp_path / f"{workers}-{last}"
         ended = run_job("checkpoints/loaded.py", place, workers, last,
                         flags=("--failure-timeout", 5, "--max-restarts", 1, "--store", f"{place}-store"))

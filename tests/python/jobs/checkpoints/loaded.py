@@ -1,5 +1,6 @@
 """A training with dropout whose batches come from a DataLoader over the sampler. argv: FILE for the digests, the loader's
-workers, and the step after which rank 1 kills itself if nothing was resumed (0: never)."""
+workers ("2p": which live from pass to pass), and the step after which rank 1 kills itself if nothing was resumed (0:
+never)."""
 
 import hashlib
 import os
@@ -11,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import ringwood.torch as rw
 
-workers, last = int(sys.argv[2]), int(sys.argv[3])
+workers, persistent, last = int(sys.argv[2].rstrip("p")), sys.argv[2].endswith("p"), int(sys.argv[3])
 torch.set_num_threads(1)
 rw.init()
 torch.manual_seed(rw.rank())
@@ -20,7 +21,8 @@ data = TensorDataset(torch.randn(80, 16, generator=generator), torch.randint(5, 
 model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Dropout(0.2), torch.nn.Linear(64, 5))
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
 sampler = rw.Sampler(data, batch_size=16, seed=1, ahead=2 * workers)
-loader = DataLoader(data, batch_sampler=sampler, num_workers=workers, prefetch_factor=2 if workers else None)
+loader = DataLoader(data, batch_sampler=sampler, num_workers=workers, prefetch_factor=2 if workers else None,
+                    persistent_workers=persistent)
 checkpoint = rw.Checkpoint(model, optimizer, sampler=sampler, every=1)
 rw.broadcast_parameters(model.state_dict())
 resumed = checkpoint.restore()
