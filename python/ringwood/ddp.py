@@ -30,8 +30,8 @@ class HookState:
 
     def __init__(self, job, named_parameters, density=None, momentum_correction=None, route=None,
                  scaler=None, clip_norm=None, device_tensors="auto", wire_reach=1.0):
-        named = {name: parameter for name, parameter in once(pairs_of(named_parameters))
-                 if parameter.requires_grad and not _is_empty(parameter)}
+        trained = [pair for pair in once(pairs_of(named_parameters)) if pair[1].requires_grad]
+        named = {name: parameter for name, parameter in trained if not _is_empty(parameter)}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         recipe = recipe_of(route, density, momentum_correction, clip_norm)
         settings = dict.fromkeys(named, recipe.settings)
@@ -45,6 +45,7 @@ class HookState:
         self.last = None
         self._scale = 1.0
         self._running = False  # between the first bucket and the last
+        self._count, self._seen = len(trained), 0  # of parameters, and of those whose bucket was there in this backward
         self._pending = []     # (future, content, the same made dense or None) of the buckets before it
         self._arrivals = Arrivals(self._exchange)
         self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
@@ -72,7 +73,8 @@ class HookState:
                 self._arrivals.add(index, self._slots[index])
         future = torch.futures.Future(devices=[content.device] if content.is_cuda else None)
         self._pending.append((future, content, dense))
-        if bucket.is_last():
+        self._seen += len(bucket.parameters())
+        if self._seen == self._count or bucket.is_last():  # of a static graph's first backward none is
             self._finish()
         return future
 
@@ -80,7 +82,7 @@ class HookState:
         self._arrivals.wait()
         self.last = self._exchange.finish_step()
         settle(self._slots, self._stream, self._velocity, self.last.skipped, self._scale)
-        pending, self._pending, self._running = self._pending, [], False
+        pending, self._pending, self._running, self._seen = self._pending, [], False, 0
         for future, content, dense in pending:  # dense: where the average is, which DistributedDataParallel takes sparse
             future.set_result(content if dense is None else dense.to_sparse(content.sparse_dim()))
 

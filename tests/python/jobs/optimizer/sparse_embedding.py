@@ -1,5 +1,6 @@
 """An Embedding(sparse=True) trains over the hook of DistributedDataParallel as with the gradients of one process on the
-whole batch; SparseAdam, which takes no others, too. A parameter without elements, or one of two names, does not matter."""
+whole batch; SparseAdam, which takes no others, too. A parameter without elements, one of two names, or a static graph,
+whose first backward says of no bucket that it is the last one, does not matter."""
 
 import atexit
 
@@ -24,13 +25,13 @@ class Through(torch.nn.Module):
         return inputs + self.nothing.sum()
 
 
-def trained(distributed):
+def trained(distributed, static_graph=False):
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.EmbeddingBag(50, 8, sparse=True), Through(), torch.nn.Linear(8, 2))
     optimizers = [torch.optim.SparseAdam(model[0].parameters(), lr=0.1), torch.optim.SGD(model[1:].parameters(), lr=0.1)]
     called, state = model, None
     if distributed:
-        called = DistributedDataParallel(model)
+        called = DistributedDataParallel(model, static_graph=static_graph)
         state = rw.HookState([*called.named_parameters(), ("tied", called.module[2].weight)])
         called.register_comm_hook(state, rw.communication_hook)
     for step in range(6):
@@ -47,6 +48,9 @@ def trained(distributed):
     return [parameter.detach() for parameter in model.parameters()]
 
 
-for parameter, whole in zip(trained(True), trained(False)):
-    torch.testing.assert_close(parameter, whole, rtol=1e-4, atol=1e-5)
+for static_graph in (False, True):
+    for parameter, whole in zip(trained(True, static_graph), trained(False)):
+        torch.testing.assert_close(parameter, whole, rtol=1e-4, atol=1e-5)
+    rw.shutdown()
+    rw.init()
 rw.shutdown()
