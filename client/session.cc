@@ -454,7 +454,8 @@ Status Session::Collective(const std::function<Status()>& call) {
       rank(), world(), why_lost_)));
 }
 
-Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
+Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op) {
+  const bool average = op == ReduceOp::kAverage;
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
   RW_RETURN_IF_ERROR(Collective([&] { return link_->collectives()->AllReduce(data, type, op); }));
   return average ? Divide(data, type, world()) : OkStatus();
@@ -467,7 +468,8 @@ Status Session::Broadcast(std::span<std::byte> data, int root) {
   return Collective([&] { return link_->collectives()->Broadcast(data, root); });
 }
 
-Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
+Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op) {
+  const bool average = op == ReduceOp::kAverage;
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
   RW_RETURN_IF_ERROR(
       Collective([&] { return link_->collectives()->ReduceScatter(data, type, op); }));

@@ -86,9 +86,9 @@ class Session {
   // What the trainer wants to read back when the step in hand is replayed; kept until the next one.
   Status Note(std::string note);
 
-  Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
+  Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op);
   Status Broadcast(std::span<std::byte> data, int root);
-  Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
+  Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op);
   Status AllGather(std::span<std::byte> data, DataType type);
   // Of a fixed job. Any thread; its calls, too, while the session lives.
   StatusOr<std::shared_ptr<Communicator>> MakeCommunicator(const std::vector<int>& ranks,

@@ -160,7 +160,7 @@ void StartRooted(Transport* transport, const Request& request, Verb verb, const 
   run.self = NodeOf(request.place, rank);
   run.name = request.name;
   run.values = values;
-  run.whole = request.whole != 0 ? request.whole : spec.elements;
+  run.asked = request.asked;
   RunCollective(std::move(run), [done = std::move(done), verb](StatusOr<uint64_t> digest) {
     done(Annotate(digest.status(), NameOf(verb)));
   });
@@ -188,7 +188,7 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
       std::make_shared<const Collective>(CollectiveFor(SpecOf(request), request.place));
   run.self = NodeOf(request.place, request.place.rank);
   run.name = request.name;
-  run.whole = request.whole != 0 ? request.whole : run.collective->elements;
+  run.asked = request.asked;
   Values& values = run.values;
   values.type = request.type;
   values.op = request.op;

@@ -45,7 +45,7 @@ struct AllReduceRequest {
   // Optional: the first `elements` of the output are final; with ever more, before `done`, on its
   // thread. For who can use a part of the result before all of it is there.
   std::function<void(size_t elements)> reached = nullptr;
-  uint64_t whole = 0;  // elements of the call of which this is a part; 0: it is the whole
+  Asked asked = {};  // the call of which this is a part; its op is that above
 };
 
 // StartAllReduce runs CollectiveFor(SpecOf(request), request.place). The type is a known one.
@@ -72,7 +72,7 @@ struct BroadcastRequest {
   MessageName name = {Lane::kImmediate};
   DataType type = DataType::kUInt8;
   std::span<std::byte> data;  // read on the root, written elsewhere
-  uint64_t whole = 0;         // as in AllReduceRequest
+  Asked asked = {};           // as in AllReduceRequest
 };
 
 // As above; the data of `root` ends up on all ranks.
@@ -87,7 +87,7 @@ struct ReduceRequest {
   ReduceOp op = ReduceOp::kSum;
   std::span<const std::byte> input;
   std::span<std::byte> output;  // as long, or the input; on other ranks than the root: partial
-  uint64_t whole = 0;           // as in AllReduceRequest
+  Asked asked = {};             // as in AllReduceRequest
 };
 
 // As above; the combination over all ranks ends up on `root`, added up in the order of the tree or

@@ -34,7 +34,9 @@ class Run : public std::enable_shared_from_this<Run> {
  private:
   Content ContentOf(const Step& step) const {
     Content content = slots_->ContentOf(step);
-    content.whole = request_.whole;
+    content.asked = request_.asked;
+    content.asked.op = request_.values.op;
+    if (content.asked.whole == 0) content.asked.whole = request_.collective->elements;
     return content;
   }
 

@@ -20,7 +20,9 @@ struct RunRequest {
   int self = 0;      // this node; the lower of two nodes is the left operand of a combination
   MessageName name;  // its slot counts the messages between a pair of nodes from 0
   Values values;
-  uint64_t whole = 0;  // elements of the call that this is a part of, as on every node
+  // The call that this is a part of, as on every node; its op is that of the values. Without a
+  // length it is this collective.
+  Asked asked;
 };
 
 // Digests of the slots in order, of their bytes as they travel; 0 for those never received.

@@ -40,7 +40,7 @@ void Start(Transport* transport, const SharesRequest& request, Verb verb,
       std::make_shared<const Collective>(CollectiveFor(SpecOf(request, verb), request.place));
   run.self = NodeOf(request.place, request.place.rank);
   run.name = request.name;
-  run.whole = request.whole != 0 ? request.whole : run.collective->elements;
+  run.asked = request.asked;
   run.values.type = request.type;
   run.values.op = request.op;
   run.values.input = request.data;

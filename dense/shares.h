@@ -27,7 +27,7 @@ struct SharesRequest {
   std::span<std::byte> data;          // all elements, as long on every rank; valid until `done`
   size_t message_bytes = 0;           // of a ring; 0 = schedule and messages chosen by size
   std::vector<uint64_t> shares = {};  // elements of each; empty: even
-  uint64_t whole = 0;  // elements of the call of which this is a part; 0: it is the whole
+  Asked asked = {};                   // the call of which this is a part; its op is that above
 };
 
 // `verb`, one of the halves, is run as CollectiveFor(SpecOf(request, verb), request.place).

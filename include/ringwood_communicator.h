@@ -49,6 +49,8 @@ typedef struct {
   const uint64_t* shares; /* elements of each rank's share, as many numbers as ranks; NULL: even, as
                              ringwood_share says; needed for an all-to-all */
   const uint64_t* receives; /* all-to-all */
+  uint64_t about; /* a digest of what else tells it from other calls, such as a name; alike on all
+                     members, which its messages compare */
 } ringwood_collective_call;
 
 /* Starts a call and returns. The struct is copied; input and output stay in place and are left

@@ -103,8 +103,7 @@ Status Trainer::Step(uint64_t step, ReplayResult* result) {
   RW_ASSIGN_OR_RETURN(const double busy, BusySeconds());
   result->busy_cores.push_back((busy - busy_before) / seconds);
   result->bytes_per_worker_per_step = sums.dense_bytes + sums.sparse_bytes;
-  RW_RETURN_IF_ERROR(
-      session_->AllReduce(BytesOf(&seconds), DataType::kFloat64, ReduceOp::kMax, false));
+  RW_RETURN_IF_ERROR(session_->AllReduce(BytesOf(&seconds), DataType::kFloat64, ReduceOp::kMax));
   result->step_seconds.push_back(seconds);
   return OkStatus();
 }
@@ -114,7 +113,7 @@ StatusOr<double> Trainer::Predicted(const ProbeResult& probe) {
   std::vector<double> maxima = ToMaxima(RoundsOf(session_->plan(), profile_->Events()));
   if (!maxima.empty()) {
     RW_RETURN_IF_ERROR(session_->AllReduce(std::as_writable_bytes(std::span(maxima)),
-                                           DataType::kFloat64, ReduceOp::kMax, false));
+                                           DataType::kFloat64, ReduceOp::kMax));
   }
   const ReplayCosts costs = CostsOf(session_->plan(), model_, FromMaxima(maxima));
   return PredictStep(model_, {.plan = session_->plan(),

@@ -10,7 +10,7 @@ constexpr double kAllTurns =
 
 AllReduceCall AllReduceOf(Session* session) {
   return [session](std::span<std::byte> data, DataType type, ReduceOp op) {
-    return session->AllReduce(data, type, op, false);
+    return session->AllReduce(data, type, op);
   };
 }
 

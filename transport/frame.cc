@@ -47,6 +47,13 @@ MessageName NameOf(const Frame& frame) {
   return {static_cast<Lane>(frame.lane), frame.round, frame.group, frame.chunk, frame.slot};
 }
 
+Content ContentOf(const Frame& frame) {
+  return {frame.type,
+          frame.codec,
+          frame.count,
+          {frame.whole, static_cast<ReduceOp>(frame.op), frame.about}};
+}
+
 std::string ToString(const MessageName& name) {
   return absl::StrFormat("%s round %d group %d chunk %d slot %d", NameOfLane(name.lane), name.round,
                          name.group, name.chunk, name.slot);

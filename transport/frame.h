@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "transport/reduce_op.h"
 
 namespace ringwood {
 
@@ -33,13 +34,21 @@ struct MessageName {
   auto operator<=>(const MessageName&) const = default;
 };
 
-// What the payload is; both sides know it from the plan and a difference is an error that names
-// both.
+// What a call asks for of which a message is a part, alike on all of its nodes.
+struct Asked {
+  uint64_t whole = 0;  // elements of the call; 0: it is no call's
+  ReduceOp op = ReduceOp::kSum;
+  uint64_t about = 0;  // a digest of whatever else tells the call from others
+  bool operator==(const Asked&) const = default;
+};
+
+// What the payload is; both sides know it from the plan or from their calls, and a difference is an
+// error that names both.
 struct Content {
   uint8_t type = 0;    // DataType (dense) or value code (sparse)
   uint8_t codec = 0;   // 0 = plain; otherwise the id of an entries codec
   uint64_t count = 0;  // elements or entries; a receiver of entries leaves 0 = any
-  uint64_t whole = 0;  // elements of the call of which this is a part; 0: it is no call's
+  Asked asked = {};
 };
 
 // Little endian, fixed size, sent as the active message's header.
@@ -55,18 +64,20 @@ struct Frame {
   uint8_t lane = 0;
   uint8_t type = 0;
   uint8_t codec = 0;
-  uint8_t reserved = 0;
+  uint8_t op = 0;
   uint64_t count = 0;
   uint64_t whole = 0;
+  uint64_t about = 0;
   uint64_t bytes = 0;     // payload length
   uint64_t checksum = 0;  // Digest(payload)
 };
-static_assert(sizeof(Frame) == 80);
+static_assert(sizeof(Frame) == 88);
 
 // Copies a frame out of `header` and checks magic and length. Not the identity: the transport does.
 StatusOr<Frame> ParseFrame(std::span<const std::byte> header);
 
 MessageName NameOf(const Frame& frame);
+Content ContentOf(const Frame& frame);
 std::string ToString(const MessageName& name);  // "dense round 17 group 3 chunk 0 slot 2"
 
 }  // namespace ringwood

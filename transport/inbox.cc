@@ -29,8 +29,8 @@ class CopiedPayload : public IncomingPayload {
 
 constexpr size_t kFarewellBytes = 1024;
 
-// "17 elements of float32 (68 bytes)", "… , of 400 in all"; entries of trees have codes in place of
-// types.
+// "17 elements of float32 (68 bytes)", "max of 17 …", "… , of 400 in all"; entries of trees have
+// codes in place of types.
 std::string Describe(uint8_t lane, uint64_t bytes, const Content& content) {
   if (lane == static_cast<uint8_t>(Lane::kSparse)) {
     return absl::StrFormat("%s entries of value code %d, index code %d (%d bytes)",
@@ -41,9 +41,11 @@ std::string Describe(uint8_t lane, uint64_t bytes, const Content& content) {
   const uint64_t size = SizeOf(type);
   if (size == 0) return absl::StrFormat("%d bytes of type %d", bytes, content.type);
   const uint64_t count = content.count != 0 ? content.count : bytes / size;
-  const bool part = content.whole != 0 && content.whole != count;
-  return absl::StrFormat("%d elements of %s (%d bytes)%s", count, NameOf(type), bytes,
-                         part ? absl::StrFormat(", of %d in all", content.whole) : "");
+  const auto& [whole, op, about] = content.asked;
+  return absl::StrFormat(
+      "%s%d elements of %s (%d bytes)%s",
+      op != ReduceOp::kSum ? absl::StrFormat("%s of ", NameOf(op)) : "", count, NameOf(type), bytes,
+      whole != 0 && whole != count ? absl::StrFormat(", of %d in all", whole) : "");
 }
 
 // One line of UTF-8, where the text was one.
@@ -110,7 +112,9 @@ Frame Inbox::MakeFrame(const MessageName& name, const Content& content,
   frame.type = content.type;
   frame.codec = content.codec;
   frame.count = content.count;
-  frame.whole = content.whole;
+  frame.op = static_cast<uint8_t>(content.asked.op);
+  frame.whole = content.asked.whole;
+  frame.about = content.asked.about;
   frame.bytes = payload.bytes.size();
   frame.checksum = payload.digest.has_value() ? *payload.digest : Digest(payload.bytes);
   return frame;
@@ -199,17 +203,16 @@ bool Inbox::IsCurrent(const Frame& frame) {
 
 Status Inbox::Compare(const Frame& frame, const Posted& posted) const {
   const bool same = frame.type == posted.content.type && frame.codec == posted.content.codec &&
-                    frame.whole == posted.content.whole &&
+                    ContentOf(frame).asked == posted.content.asked &&
                     frame.bytes <= posted.buffer.into.size() &&
                     (posted.content.count == 0 || frame.count == posted.content.count);
   if (same) return OkStatus();
   const bool immediate = frame.lane == static_cast<uint8_t>(Lane::kImmediate);
   return Invalid(absl::StrFormat(
       "message %s: %s sent %s, %s awaits at most %s: the ranks %s", ToString(NameOf(frame)),
-      Label(static_cast<int>(frame.sender)),
-      Describe(frame.lane, frame.bytes, {frame.type, frame.codec, frame.count, frame.whole}),
+      Label(static_cast<int>(frame.sender)), Describe(frame.lane, frame.bytes, ContentOf(frame)),
       Label(name_.self), Describe(frame.lane, posted.buffer.into.size(), posted.content),
-      immediate ? "called different collectives, or gave them different sizes or types"
+      immediate ? "called different collectives, or gave them different sizes, types or operations"
                 : "registered different tensors or options"));
 }
 

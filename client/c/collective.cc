@@ -30,12 +30,10 @@ StatusOr<Region> RegionOf(void* data, uint64_t elements, int type) {
 }  // namespace
 
 StatusOr<ReduceOp> ringwood::c::ReduceOf(int op) {
-  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin,
-                               ReduceOp::kProduct};
   if (op < RINGWOOD_SUM || op > RINGWOOD_PRODUCT) {
     return Invalid(absl::StrFormat("there is no operation %d", op));
   }
-  return kOps[op];
+  return static_cast<ReduceOp>(op);
 }
 
 extern "C" {
@@ -44,7 +42,7 @@ int ringwood_allreduce(ringwood_session* session, void* data, uint64_t elements,
   return With(session, [&](auto& open) -> Status {
     RW_ASSIGN_OR_RETURN(const Region region, RegionOf(data, elements, type));
     RW_ASSIGN_OR_RETURN(const ReduceOp reduce, ReduceOf(op));
-    return open.AllReduce(region.bytes, region.type, reduce, op == RINGWOOD_AVERAGE);
+    return open.AllReduce(region.bytes, region.type, reduce);
   });
 }
 
@@ -70,7 +68,7 @@ int ringwood_reduce_scatter(ringwood_session* session, void* data, uint64_t elem
   return With(session, [&](auto& open) -> Status {
     RW_ASSIGN_OR_RETURN(const Region region, RegionOf(data, elements, type));
     RW_ASSIGN_OR_RETURN(const ReduceOp reduce, ReduceOf(op));
-    return open.ReduceScatter(region.bytes, region.type, reduce, op == RINGWOOD_AVERAGE);
+    return open.ReduceScatter(region.bytes, region.type, reduce);
   });
 }
 

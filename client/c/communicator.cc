@@ -48,7 +48,7 @@ StatusOr<CollectiveCall> CallOf(const ringwood_collective_call& given, int world
   call.verb = static_cast<ringwood::CollectiveVerb>(given.collective);
   call.type = type;
   call.root = given.root;
-  call.average = given.op == RINGWOOD_AVERAGE;
+  call.about = given.about;
   RW_ASSIGN_OR_RETURN(call.op, ringwood::c::ReduceOf(given.op));
   RW_ASSIGN_OR_RETURN(call.input,
                       Bytes(const_cast<void*>(given.input), given.input_elements * size));

@@ -158,7 +158,7 @@ inline std::string Text(const char* text, const std::string& otherwise = "") {
   return text != nullptr && *text != '\0' ? text : otherwise;
 }
 
-StatusOr<ReduceOp> ReduceOf(int op);  // RINGWOOD_SUM, ...; an average is a sum
+StatusOr<ReduceOp> ReduceOf(int op);  // RINGWOOD_SUM, ...
 
 inline StatusOr<std::span<std::byte>> Bytes(void* data, uint64_t bytes) {
   if (data == nullptr && bytes != 0) return Invalid("the data is NULL");

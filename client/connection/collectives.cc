@@ -15,6 +15,9 @@
 namespace ringwood {
 namespace {
 
+// What tells calls apart; a broadcast adds its root.
+enum About : uint64_t { kReducesAll, kScatters, kGathers, kBroadcasts };
+
 template <float (*Widen)(uint16_t), uint16_t (*Round)(float)>
 void DivideHalves(std::span<std::byte> data, double divisor) {
   for (size_t i = 0; i < data.size() / sizeof(uint16_t); ++i) {
@@ -56,7 +59,8 @@ Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp
         request.input = bytes;
         request.output = bytes;
         request.strategy = strategy;
-        request.whole = data.size() / std::max<size_t>(1, SizeOf(type));
+        request.asked = {.whole = data.size() / std::max<size_t>(1, SizeOf(type)),
+                         .about = kReducesAll};
         StartAllReduce(transport, request,
                        [done](StatusOr<AllReduceResult> result) { done(result.status()); });
       });
@@ -70,7 +74,7 @@ Status Collectives::Broadcast(std::span<std::byte> data, int root) {
     request.root = root;
     request.name.round = call;
     request.data = bytes;
-    request.whole = data.size();
+    request.asked = {.whole = data.size(), .about = kBroadcasts + root};
     StartBroadcast(transport, request, done);
   };
   for (Bytes rest = data; !rest.empty();) {
@@ -141,7 +145,7 @@ Status Collectives::RunShares(Bytes data, DataType type, ReduceOp op, const char
                     });
                   },
               .start =
-                  [&place, type, op, start, whole = data.size() / size](
+                  [&place, type, op, start, scatters, whole = data.size() / size](
                       Transport* transport, uint64_t call, Bytes bytes, auto done) {
                     SharesRequest request{};
                     request.place = place;
@@ -149,7 +153,7 @@ Status Collectives::RunShares(Bytes data, DataType type, ReduceOp op, const char
                     request.type = type;
                     request.op = op;
                     request.data = bytes;
-                    request.whole = whole;
+                    request.asked = {.whole = whole, .about = scatters ? kScatters : kGathers};
                     start(transport, request, done);
                   },
               .take =

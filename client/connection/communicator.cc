@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/digest.h"
 #include "base/out_of_memory.h"
 #include "client/connection/collectives.h"
 #include "client/connection/epoch_link.h"
@@ -36,6 +37,13 @@ bool RunsAhead(CollectiveVerb verb) {
   return verb == CollectiveVerb::kBroadcast || verb == CollectiveVerb::kReduce;
 }
 
+// What tells the call from others. Lengths and types are in each message.
+uint64_t AboutOf(const CollectiveCall& call) {
+  const uint64_t parts[] = {static_cast<uint64_t>(call.verb), static_cast<uint64_t>(call.op),
+                            static_cast<uint64_t>(call.root), call.about};
+  return Digest(std::as_bytes(std::span(parts)));
+}
+
 Status Differ(const CollectiveCall& call, const char* what) {
   return Invalid(absl::StrFormat("%s: %s (input of %d bytes, output of %d)", ToString(call), what,
                                  call.input.size(), call.output.size()));
@@ -50,7 +58,9 @@ const char* NameOf(CollectiveVerb verb) {
 }
 
 std::string ToString(const CollectiveCall& call) {
-  return absl::StrFormat("%s of %d %s", NameOf(call.verb), ElementsOf(call), NameOf(call.type));
+  const std::string op = call.op == ReduceOp::kSum ? "" : absl::StrFormat(" (%s)", NameOf(call.op));
+  return absl::StrFormat("%s%s of %d %s", NameOf(call.verb), op, ElementsOf(call),
+                         NameOf(call.type));
 }
 
 Status Check(const CollectiveCall& call, int rank, int world) {
@@ -58,7 +68,7 @@ Status Check(const CollectiveCall& call, int rank, int world) {
   if (call.input.size() % size != 0 || call.output.size() % size != 0) {
     return Differ(call, "no whole number of elements");
   }
-  if (call.average) RW_RETURN_IF_ERROR(Divide({}, call.type, 1));
+  if (call.op == ReduceOp::kAverage) RW_RETURN_IF_ERROR(Divide({}, call.type, 1));
   if (call.root < 0 || call.root >= world) {
     return Invalid(absl::StrFormat("%s: there is no root %d among %d ranks", ToString(call),
                                    call.root, world));
@@ -155,7 +165,7 @@ void Communicator::Work::Finish(const Communicator& of) {
     std::ranges::copy(exchanged_.subspan(mine.begin * size, mine.count * size),
                       call_.output.data());
   }
-  if (call_.average) (void)Divide(call_.output, call_.type, of.world());
+  if (call_.op == ReduceOp::kAverage) (void)Divide(call_.output, call_.type, of.world());
   scratch_ = {};
 }
 
@@ -174,6 +184,7 @@ StatusOr<std::shared_ptr<Communicator::Work>> Communicator::Start(const Collecti
     return OkStatus();
   });
   if (status.ok() && !link_->connection()->net()->Post([self = shared_from_this(), work] {
+        work->about_ = self->about_ = Combine(self->about_, AboutOf(work->call_));
         for (Part& part : self->PartsOf(work)) self->queue_.push_back(std::move(part));
         self->Advance();
       })) {
@@ -233,7 +244,8 @@ void Communicator::Begin(Part part) {
   ++running_;
   running_bytes_ += part.bytes;
   const std::span<std::byte> data = part.work->exchanged_.subspan(part.begin, part.bytes);
-  const uint64_t whole = part.work->exchanged_.size() / SizeOf(call.type);
+  const Asked asked{.whole = part.work->exchanged_.size() / SizeOf(call.type),
+                    .about = part.work->about_};
   const Done done = [self = shared_from_this(), work = part.work, awaited,
                      bytes = part.bytes](Status status) { self->End(work, bytes, status); };
   switch (call.verb) {
@@ -245,26 +257,29 @@ void Communicator::Begin(Part part) {
       request.op = call.op;
       request.input = call.input;
       request.output = data;
+      request.asked = asked;
       return StartAllReduce(awaited.get(), request,
                             [done](StatusOr<AllReduceResult> result) { done(result.status()); });
     }
     case CollectiveVerb::kReduce:
       return StartReduce(awaited.get(),
                          {place_, call.root, name, call.type, call.op,
-                          call.input.subspan(part.begin, part.bytes), data, whole},
+                          call.input.subspan(part.begin, part.bytes), data, asked},
                          done);
     case CollectiveVerb::kBroadcast:
-      return StartBroadcast(awaited.get(), {place_, call.root, name, call.type, data, whole}, done);
+      return StartBroadcast(awaited.get(), {place_, call.root, name, call.type, data, asked}, done);
     case CollectiveVerb::kReduceScatter:
-      return StartReduceScatter(awaited.get(),
-                                {place_, name, call.type, call.op, data, 0, call.shares}, done);
+      return StartReduceScatter(
+          awaited.get(), {place_, name, call.type, call.op, data, 0, call.shares, asked}, done);
     case CollectiveVerb::kAllGather:
       return StartAllGather(awaited.get(),
-                            {place_, name, call.type, ReduceOp::kSum, data, 0, call.shares}, done);
+                            {place_, name, call.type, ReduceOp::kSum, data, 0, call.shares, asked},
+                            done);
     case CollectiveVerb::kAllToAll:
-      return StartAllToAll(awaited.get(),
-                           {place_, name, call.type, call.shares, call.receives, call.input, data},
-                           done);
+      return StartAllToAll(
+          awaited.get(),
+          {place_, name, call.type, call.shares, call.receives, call.input, data, asked.about},
+          done);
   }
 }
 

@@ -6,6 +6,9 @@
 // rank's progress holds back (a broadcast's root sends and is done) is followed by a fence, which
 // waits for all members, after every kFenceBytes: so that what arrives at a member that is late
 // stays far below the bytes that a transport keeps of a peer.
+//
+// Every message tells of all calls up to its own: where members made different ones, also such as
+// nobody receives from another, the first message that comes after it is an error.
 #pragma once
 
 #include <atomic>
@@ -54,8 +57,8 @@ struct CollectiveCall {
   CollectiveVerb verb = CollectiveVerb::kAllReduce;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  bool average = false;  // sum divided by the ranks of the communicator
-  int root = 0;          // rank of the communicator
+  int root = 0;        // rank of the communicator
+  uint64_t about = 0;  // a digest of what else tells it from others, alike on all members
   // all-reduce      as long as the output, or the output
   // reduce          on the root the output too
   // broadcast       none
@@ -68,7 +71,7 @@ struct CollectiveCall {
   std::vector<uint64_t> receives;  // all-to-all: from each rank
 };
 
-// The call as this member makes it, in words: "all-reduce of 100 float32".
+// The call as this member makes it, in words: "all-reduce of 100 float32", "all-reduce (max) of …".
 std::string ToString(const CollectiveCall& call);
 
 // OK, or what is wrong with the call among `world` members, of which this is `rank`.
@@ -126,6 +129,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // On the net loop:
   std::deque<Part> queue_;
   uint64_t calls_ = 0;  // parts and fences so far: the rounds of their messages
+  uint64_t about_ = 0;  // what tells all calls so far from others
   size_t running_ = 0;
   uint64_t running_bytes_ = 0;
   RunAhead ahead_{kFenceBytes};
@@ -148,7 +152,8 @@ class Communicator::Work : public std::enable_shared_from_this<Work> {
   CollectiveCall call_;
   Buffer<std::byte> scratch_;       // a reduce-scatter's input; a reduce's output where not needed
   std::span<std::byte> exchanged_;  // what the parts work on
-  int parts_ = 1;                   // to come; on the net loop
+  uint64_t about_ = 0;  // what tells this call and those before it from others; on the net loop
+  int parts_ = 1;       // to come; on the net loop
   std::vector<std::shared_ptr<AwaitingTransport>>
       awaited_;  // of the parts under way; on the net loop
   absl::Mutex mutex_;

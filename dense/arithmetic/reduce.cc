@@ -18,6 +18,7 @@ T Combine(ReduceOp op, T a, T b) {
   }
   switch (op) {
     case ReduceOp::kSum:
+    case ReduceOp::kAverage:
       if constexpr (std::is_integral_v<T>) {
         using Unsigned = std::make_unsigned_t<T>;
         return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
@@ -78,10 +79,11 @@ void ReferenceReduce(DataType type, ReduceOp op, const void* a, const void* b, v
 
 void Reduce(DataType type, ReduceOp op, const void* a, const void* b, void* out, size_t count) {
   // The sums that training spends its time on; the rest is compiled from the plain loops.
-  if (op == ReduceOp::kSum && type == DataType::kFloat32) {
+  const bool adds = op == ReduceOp::kSum || op == ReduceOp::kAverage;
+  if (adds && type == DataType::kFloat32) {
     SimdAddFloat32(static_cast<const float*>(a), static_cast<const float*>(b),
                    static_cast<float*>(out), count);
-  } else if (op == ReduceOp::kSum && type == DataType::kBFloat16) {
+  } else if (adds && type == DataType::kBFloat16) {
     SimdAddBFloat16(static_cast<const uint16_t*>(a), static_cast<const uint16_t*>(b),
                     static_cast<uint16_t*>(out), count);
   } else {

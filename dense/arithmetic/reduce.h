@@ -2,27 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "transport/data_type.h"
+#include "transport/reduce_op.h"
 
 namespace ringwood {
-
-enum class ReduceOp : uint8_t { kSum, kMax, kMin, kProduct };
-
-constexpr const char* NameOf(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return "sum";
-    case ReduceOp::kMax:
-      return "max";
-    case ReduceOp::kMin:
-      return "min";
-    case ReduceOp::kProduct:
-      return "product";
-  }
-  return "unknown";
-}
 
 // out[i] = a[i] op b[i] for `count` elements; `out` may be `a` or `b`, partial overlap is not
 // allowed, no alignment is needed. bf16 and fp16 are widened to fp32, combined, and rounded to

@@ -93,7 +93,7 @@ class PairwiseExchange : public std::enable_shared_from_this<PairwiseExchange> {
     };
     const int node = NodeOf(request_.place, peer);
     transport_->Receive(
-        node, name, {type, 0, in.count, in_[peer].count},
+        node, name, {type, 0, in.count, {.whole = in_[peer].count, .about = request_.about}},
         request_.output.subspan(in.begin * size, in.count * size),
         [ended, bytes = in.count * size](StatusOr<std::span<std::byte>> payload, const Frame&) {
           if (payload.ok() && payload->size() != bytes) {
@@ -101,7 +101,8 @@ class PairwiseExchange : public std::enable_shared_from_this<PairwiseExchange> {
           }
           ended(payload.status());
         });
-    transport_->Send(node, name, {type, 0, out.count, out_[peer].count},
+    transport_->Send(node, name,
+                     {type, 0, out.count, {.whole = out_[peer].count, .about = request_.about}},
                      request_.input.subspan(out.begin * size, out.count * size), ended);
   }
 

@@ -30,6 +30,7 @@ struct AllToAllRequest {
   std::vector<uint64_t> receives;  // elements from each rank, one after the other in the output
   std::span<const std::byte> input;
   std::span<std::byte> output;  // does not overlap the input
+  uint64_t about = 0;           // as in Asked
 };
 
 // On the transport's thread. Input and output stay valid until `done`; after an error, until the

@@ -86,7 +86,8 @@ class CollectiveCall(Structure):
     """ringwood_collective_call."""
     _fields_ = [("size", c_size_t), ("collective", c_int), ("type", c_int), ("op", c_int), ("root", c_int),
                 ("input", c_void_p), ("input_elements", c_uint64), ("output", c_void_p),
-                ("output_elements", c_uint64), ("shares", POINTER(c_uint64)), ("receives", POINTER(c_uint64))]
+                ("output_elements", c_uint64), ("shares", POINTER(c_uint64)), ("receives", POINTER(c_uint64)),
+                ("about", c_uint64)]
 
 
 ELEMENT_TYPES = {"float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "int32": 5, "int64": 6,

@@ -243,7 +243,8 @@ class ProcessGroup(torch.distributed.ProcessGroup):
 
     # ---- parts of the above ----
 
-    def _start(self, collective, kind, source, target, op=0, root=0, shares=None, receives=None, through=None):
+    def _start(self, collective, kind, source, target, op=0, root=0, shares=None, receives=None, through=None,
+               about=0):
         """`shares`, `receives`: in bytes."""
         if self._closed:
             raise RefusedError("the process group was destroyed")
@@ -251,7 +252,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         inputs = (source.data_ptr(), size_of(source) // width) if source is not None else (None, 0)
         shares, receives = ([size // width for size in sizes] if sizes else sizes for sizes in (shares, receives))
         return (through or self._communicator).start(collective, kind, *inputs, target.data_ptr(),
-                                                     size_of(target) // width, op, root, shares, receives)
+                                                     size_of(target) // width, op, root, shares, receives, about)
 
     def _work(self, pending, outputs, opts, used, after=None, through=None):
         given = getattr(opts, "timeout", None)

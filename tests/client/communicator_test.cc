@@ -63,6 +63,7 @@ class Members {
     call.output_elements = out.size();
     call.shares = shares.empty() ? nullptr : shares.data();
     call.receives = receives.empty() ? nullptr : receives.data();
+    call.about = about;
     ringwood_work* work = nullptr;
     EXPECT_EQ(ringwood_start(made_, &call, &work), RINGWOOD_OK) << ringwood_last_error();
     return work;
@@ -78,6 +79,8 @@ class Members {
     EXPECT_EQ(ringwood_wait(work, 0), RINGWOOD_OK);
     ringwood_work_free(work);
   }
+
+  uint64_t about = 0;  // of the next calls
 
  private:
   ringwood_communicator* made_ = nullptr;
@@ -300,6 +303,51 @@ TEST(Communicators, ACallThatIsShorterOnARankIsAnErrorFromItsFirstMessage) {
     EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_INVALID) << ringwood_last_error();
     EXPECT_THAT(ringwood_last_error(), HasSubstr("of 2228224 in all"));
     EXPECT_THAT(ringwood_last_error(), HasSubstr("of 2097152 in all"));
+    ringwood_work_free(work);
+  });
+}
+
+TEST(Communicators, OperationsThatDifferAreNamedOnBothSides) {
+  RunRanks(2, [](ringwood_session* session) {
+    Members comm(session, AllOf(session), 1);
+    const bool first = ringwood_rank(session) == 0;
+    const std::vector<float> in(17, 1.0f);
+    std::vector<float> out(17);
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out,
+                                           first ? RINGWOOD_AVERAGE : RINGWOOD_MAX);
+    EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_INVALID) << ringwood_last_error();
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("average of 17 elements of float32"));
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("max of 17 elements of float32"));
+    ringwood_work_free(work);
+  });
+}
+
+TEST(Communicators, CallsAboutDifferentThingsAreAnErrorFromTheirFirstMessage) {
+  RunRanks(2, [](ringwood_session* session) {
+    Members comm(session, AllOf(session), 1);
+    const uint64_t rank = ringwood_rank(session);
+    const std::vector<float> in(17, 1.0f);
+    std::vector<float> out(17);
+    comm.about = 5;
+    comm.Run(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    comm.about += rank;
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_INVALID) << ringwood_last_error();
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("called different collectives"));
+    ringwood_work_free(work);
+  });
+}
+
+// Each takes itself for the root: both send, and neither awaits anything.
+TEST(Communicators, RootsThatDifferAreAnErrorOfTheNextCall) {
+  RunRanks(2, [](ringwood_session* session) {
+    Members comm(session, AllOf(session), 1);
+    std::vector<float> data(17, 1.0f), none;
+    comm.Run(RINGWOOD_BROADCAST, RINGWOOD_FLOAT32, none, data, RINGWOOD_SUM,
+             ringwood_rank(session));
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, data, data);
+    EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_INVALID) << ringwood_last_error();
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("called different collectives"));
     ringwood_work_free(work);
   });
 }

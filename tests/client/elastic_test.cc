@@ -446,24 +446,24 @@ TEST(Elastic, ACheckpointWhoseEpochEndsUnderItEndsAlikeOnAllRanks) {
 
 TEST(Elastic, ACollectiveThatAChangeInterruptsIsRepeatedByTheTrainer) {
   InProcessNetwork network;
-  RunElasticJob(
-      {.world = kSlots}, &network,
-      [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
-        int32_t sum = 1;
-        const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
-        ASSERT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
-        EXPECT_EQ(sum, kSlots);
-        if (slot == 0) return;  // dies
-        const Status changed = session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false);
-        EXPECT_EQ(changed.code(), StatusCode::kAborted) << changed;
-        EXPECT_THAT(Message(changed), HasSubstr("repeat the calls"));
-        EXPECT_EQ(session->rank(), slot - 1);
-        EXPECT_EQ(session->world(), kSlots - 1);
-        sum = 1;
-        ASSERT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
-        EXPECT_EQ(sum, kSlots - 1);
-        EXPECT_TRUE(session->Close("").ok());
-      });
+  RunElasticJob({.world = kSlots}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  int32_t sum = 1;
+                  const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
+                  ASSERT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum).ok());
+                  EXPECT_EQ(sum, kSlots);
+                  if (slot == 0) return;  // dies
+                  const Status changed =
+                      session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum);
+                  EXPECT_EQ(changed.code(), StatusCode::kAborted) << changed;
+                  EXPECT_THAT(Message(changed), HasSubstr("repeat the calls"));
+                  EXPECT_EQ(session->rank(), slot - 1);
+                  EXPECT_EQ(session->world(), kSlots - 1);
+                  sum = 1;
+                  ASSERT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum).ok());
+                  EXPECT_EQ(sum, kSlots - 1);
+                  EXPECT_TRUE(session->Close("").ok());
+                });
 }
 
 }  // namespace

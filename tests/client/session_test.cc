@@ -207,13 +207,13 @@ TEST(Session, CollectivesWorkBeforeAndBetweenSteps) {
   RunJob({.world = 3}, [](Session& session, GatheringCoordinator&) {
     std::vector<int64_t> counts(5, session.rank());
     const auto bytes = std::as_writable_bytes(std::span(counts));
-    ASSERT_TRUE(session.AllReduce(bytes, DataType::kInt64, ReduceOp::kSum, false).ok());
+    ASSERT_TRUE(session.AllReduce(bytes, DataType::kInt64, ReduceOp::kSum).ok());
     EXPECT_THAT(counts, Each(3));
-    EXPECT_EQ(session.AllReduce(bytes, DataType::kInt64, ReduceOp::kSum, true).code(),
+    EXPECT_EQ(session.AllReduce(bytes, DataType::kInt64, ReduceOp::kAverage).code(),
               StatusCode::kInvalidArgument);
     std::vector<double> values(5, session.rank());
     const auto doubles = std::as_writable_bytes(std::span(values));
-    ASSERT_TRUE(session.AllReduce(doubles, DataType::kFloat64, ReduceOp::kSum, true).ok());
+    ASSERT_TRUE(session.AllReduce(doubles, DataType::kFloat64, ReduceOp::kAverage).ok());
     EXPECT_THAT(values, Each(1.0));
     // More than one piece.
     std::vector<std::byte> large(Collectives::kPieceBytes + 1000,
@@ -256,10 +256,10 @@ TEST(Session, CollectivesOfManyPiecesKeepTheirBuffers) {
     std::vector<int32_t> data(kElements);
     const auto bytes = std::as_writable_bytes(std::span(data));
     for (size_t i = 0; i < kElements; ++i) data[i] = value(i, session.rank());
-    ASSERT_TRUE(session.AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
+    ASSERT_TRUE(session.AllReduce(bytes, DataType::kInt32, ReduceOp::kSum).ok());
     for (size_t i = 0; i < kElements; ++i) ASSERT_EQ(data[i], value(i, 5)) << i;  // 1 + 2 + 3
     for (size_t i = 0; i < kElements; ++i) data[i] = value(i, session.rank());
-    ASSERT_TRUE(session.ReduceScatter(bytes, DataType::kInt32, ReduceOp::kMax, false).ok());
+    ASSERT_TRUE(session.ReduceScatter(bytes, DataType::kInt32, ReduceOp::kMax).ok());
     const Range share = CutEvenly(kElements, session.world())[session.rank()];
     for (size_t i = 0; i < kElements; ++i) {
       const bool mine = i >= share.begin && i < share.begin + share.count;

@@ -78,7 +78,7 @@ void On(Loop* loop, const std::function<void()>& task) {
   Require(loop->Call([&] { return task(), OkStatus(); }, Seconds(60)).ok());
 }
 
-struct Asked {
+struct Question {
   std::vector<std::byte> into;
   int answers = 0;
 };
@@ -86,7 +86,7 @@ struct Asked {
 void Play(Loop* loop, std::span<const std::byte> input) {
   Stage here;
   stage = &here;
-  std::vector<std::unique_ptr<Asked>> asked;
+  std::vector<std::unique_ptr<Question>> asked;
   std::shared_ptr<GrpcNode> node;
   On(loop, [&] {
     node = std::make_shared<GrpcNode>(loop, GrpcOptions());
@@ -117,8 +117,8 @@ void Play(Loop* loop, std::span<const std::byte> input) {
     On(loop, [&] {
       here.stream.Finish();
       if (kind % 4 == 0 && asked.size() < 100) {
-        asked.push_back(std::make_unique<Asked>());
-        Asked* const question = asked.back().get();
+        asked.push_back(std::make_unique<Question>());
+        Question* const question = asked.back().get();
         question->into.resize(length * 1000 % 1'000'000);
         node->Receive(0, {Lane::kDense, 0, 0, kind / 4 % 4, 0}, {0, 0, 0}, question->into,
                       [question](StatusOr<std::span<std::byte>> payload, const Frame&) {

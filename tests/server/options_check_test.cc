@@ -21,13 +21,13 @@ const std::string kJobsSecret = "the secret of many jobs";
 constexpr StatusCode kBad = StatusCode::kInvalidArgument;
 constexpr StatusCode kUnsafe = StatusCode::kPermissionDenied;
 
-struct Asked {
+struct OptionsRow {
   std::function<void(ServerOptions*)> ask;
   StatusCode code = StatusCode::kOk;
   std::vector<std::string> says = {};
 };
 
-void Check(const ServerOptions& options, const std::vector<Asked>& table) {
+void Check(const ServerOptions& options, const std::vector<OptionsRow>& table) {
   for (size_t row = 0; row < table.size(); ++row) {
     ServerOptions asked = options;
     table[row].ask(&asked);

@@ -200,7 +200,7 @@ TEST_P(Contract, AMismatchIsAnErrorThatNamesBothSides) {
   }
 }
 
-TEST_P(Contract, AnotherCountOrTypeIsAMismatchToo) {
+TEST_P(Contract, AnotherCountTypeOrCallIsAMismatchToo) {
   World world(GetParam(), 2);
   const auto payload = Pattern(8, 1);
   std::vector<std::byte> into(8);
@@ -211,18 +211,25 @@ TEST_P(Contract, AnotherCountOrTypeIsAMismatchToo) {
   world.Run(1, [&] {
     world.transport(1)->Receive(0, Name(1), {1, 0, 0}, into, type.ForReceive());
   });
-  Answer part, sent_part;
-  world.Run(1, [&] {
-    world.transport(1)->Receive(0, Name(2), {7, 0, 8, 16}, into, part.ForReceive());
-  });
-  world.Run(0, [&] {
-    world.transport(0)->Send(1, Name(2), {7, 0, 8, 8}, payload, sent_part.ForSend());
-  });
+  const Asked awaited{8, ReduceOp::kMax, 5};
+  const Asked others[] = {{16, ReduceOp::kMax, 5}, {8, ReduceOp::kMin, 5}, {8, ReduceOp::kMax, 6}};
+  const char* const words[] = {"8 bytes), of 16 in all", "sent min of 8 elements",
+                               "registered different"};
+  for (uint32_t i = 0; i < 3; ++i) {
+    Answer call, sent_call;
+    world.Run(1, [&] {
+      world.transport(1)->Receive(0, Name(2 + i), {7, 0, 8, awaited}, into, call.ForReceive());
+    });
+    world.Run(0, [&] {
+      world.transport(0)->Send(1, Name(2 + i), {7, 0, 8, others[i]}, payload, sent_call.ForSend());
+    });
+    EXPECT_EQ(call.Wait().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(Message(call.status).find("awaits at most max of 8"), std::string::npos);
+    EXPECT_NE(Message(call.status).find(words[i]), std::string::npos) << call.status;
+    EXPECT_TRUE(sent_call.Wait().ok());
+  }
   EXPECT_EQ(count.Wait().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(type.Wait().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(part.Wait().code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(Message(part.status).find("8 bytes), of 16 in all"), std::string::npos) << part.status;
-  EXPECT_TRUE(sent_part.Wait().ok());
   for (Answer& answer : sent) EXPECT_TRUE(answer.Wait().ok());
 }
 

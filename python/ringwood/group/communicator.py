@@ -46,14 +46,17 @@ class Communicator:
             session._handle, (c_int * len(self.ranks))(*self.ranks), len(self.ranks), number, byref(made)))
         self._made = made
 
-    def start(self, collective, kind, source, elements, target, outputs, op=0, root=0, shares=None, receives=None):
+    def start(self, collective, kind, source, elements, target, outputs, op=0, root=0, shares=None, receives=None,
+              about=0):
         """Starts a call on `elements` at the address `source` into `outputs` at `target`; returns a Pending. `kind` and
-        `op`: numbers of library.ELEMENT_TYPES and OPERATIONS; `shares`, `receives`: elements by rank."""
+        `op`: numbers of library.ELEMENT_TYPES and OPERATIONS; `shares`, `receives`: elements by rank; `about`: a digest of what else tells
+        the call from others, alike on all members."""
         call = CollectiveCall(_SIZE, collective, kind, op, root, source, elements, target, outputs)
         if shares is not None:
             call.shares = _numbers(shares)
         if receives is not None:
             call.receives = _numbers(receives)
+        call.about = about
         work = c_void_p()
         code = self._library.quick.ringwood_start(self._made, byref(call), byref(work))
         if code:

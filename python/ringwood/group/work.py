@@ -10,7 +10,7 @@ import time
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
-from ..errors import RingwoodError
+from ..errors import InvalidError, RingwoodError
 
 
 class Work(_Work):
@@ -21,6 +21,7 @@ class Work(_Work):
         self._watcher, self._pending, self._outputs, self._after = watcher, pending, outputs, after
         self.timeout, self._deadline = timeout, time.monotonic() + timeout
         self._over, self._error, self._future = False, None, None
+        self.what = None  # words for the call, in an error that tells of different ones
         self._lock = threading.Lock()
 
     def wait(self, timeout=None):
@@ -74,6 +75,8 @@ class Work(_Work):
         try:
             for pending in self._pending:
                 pending.wait(max(0.0, seconds))
+        except InvalidError as failed:
+            error = InvalidError(f"{failed}. What this rank calls is {self.what}") if self.what else failed
         except RingwoodError as failed:
             error = failed
         with self._lock:

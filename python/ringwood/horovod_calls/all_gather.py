@@ -10,7 +10,7 @@ from .operation import Average
 from .process_set import global_process_set, group_of
 
 
-def _rows(tensor, process_set):
+def _rows(tensor, name, process_set):
     """The first dimensions of all ranks; every other one, and the type, is the same."""
     group = group_of(process_set)
     shape = torch.tensor([tensor.dim(), *tensor.shape], dtype=torch.int64)
@@ -22,8 +22,9 @@ def _rows(tensor, process_set):
         raise InvalidError(f"allgather of a tensor of {tensor.dim()} dimensions: at most {len(padded) - 2}")
     padded[:len(shape)] = shape
     shapes = torch.empty(group.size(), len(padded), dtype=torch.int64)
+    group.compared.named(name, "allgather")
     group.all_gather_single(shapes, padded).wait()
-    refuse_differing(group, "the type of allgather's tensor", [[str(numbered(row[-1]))] for row in shapes.tolist()])
+    refuse_differing(group, "the type of allgather's tensor", [str(numbered(row[-1])) for row in shapes.tolist()])
     if not (shapes[:, [0, *range(2, len(padded))]] == padded[[0, *range(2, len(padded))]]).all():
         each = [tuple(row[1:1 + row[0]]) for row in shapes.tolist()]
         raise InvalidError(f"allgather: the shapes differ in more than the first dimension: {each}")
@@ -33,7 +34,7 @@ def _rows(tensor, process_set):
 @torch.no_grad()
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """The ranks' tensors one after the other; their first dimensions may differ, and are exchanged first."""
-    rows = _rows(tensor, process_set)
+    rows = _rows(tensor, name, process_set)
     output = tensor.new_empty((sum(rows), *tensor.shape[1:]))
     work = group_of(process_set).allgather([list(output.split(rows))], [tensor])
     return handle_of([work], lambda: output)
@@ -41,19 +42,19 @@ def allgather_async(tensor, name=None, process_set=global_process_set):
 
 class _AllGather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, tensor, process_set):
+    def forward(ctx, tensor, name, process_set):
         ctx.process_set, ctx.mine = process_set, tensor.shape[0] if tensor.dim() else 0
-        return synchronize(allgather_async(tensor, None, process_set))
+        return synchronize(allgather_async(tensor, name, process_set))
 
     @staticmethod
     def backward(ctx, gradient):
         rows = synchronize(allgather_async(torch.tensor([ctx.mine]), None, ctx.process_set)).tolist()
         average = synchronize(allreduce_async(gradient, op=Average, process_set=ctx.process_set))  # as Horovod has it
-        return average.split(rows)[ctx.process_set.rank()], None
+        return average.split(rows)[ctx.process_set.rank()], None, None
 
 
 def allgather(tensor, name=None, process_set=global_process_set):
-    return _AllGather.apply(tensor, process_set)
+    return _AllGather.apply(tensor, name, process_set)
 
 
 grouped_allgather_async = grouped(allgather_async)

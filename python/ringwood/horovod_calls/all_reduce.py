@@ -13,10 +13,10 @@ from .scaling import scale, scale_whole_average
 
 
 @torch.no_grad()
-def _start_allreduce(tensor, output, average, op, prescale_factor, postscale_factor, process_set):
+def _start_allreduce(tensor, output, average, name, op, prescale_factor, postscale_factor, process_set):
     """Into `output`, which may be the tensor."""
     op, group = operation_of(average, op), group_of(process_set)
-    group.compared.call("allreduce {1} of {0}, scaled by {2} and {3}", tensor, op.name, float(prescale_factor),
+    group.compared.call("allreduce {1} of {0}, scaled by {2} and {3}", name, tensor, op.name, float(prescale_factor),
                         float(postscale_factor))
     if output is not tensor:
         output.copy_(tensor)
@@ -34,12 +34,14 @@ def _start_allreduce(tensor, output, average, op, prescale_factor, postscale_fac
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                     process_set=global_process_set):
     output = torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    return handle_of(*_start_allreduce(tensor, output, average, op, prescale_factor, postscale_factor, process_set))
+    return handle_of(*_start_allreduce(tensor, output, average, name, op, prescale_factor, postscale_factor,
+                                       process_set))
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                      process_set=global_process_set):
-    return handle_of(*_start_allreduce(tensor, tensor, average, op, prescale_factor, postscale_factor, process_set))
+    return handle_of(*_start_allreduce(tensor, tensor, average, name, op, prescale_factor, postscale_factor,
+                                       process_set))
 
 
 class _AllReduce(torch.autograd.Function):

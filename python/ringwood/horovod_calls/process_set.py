@@ -40,6 +40,14 @@ class _Group(ProcessGroup):
         super().__init__(*arguments)
         self.compared = Compared(self)
 
+    def _start(self, *arguments, **named):
+        return super()._start(*arguments, about=self.compared.about, **named)
+
+    def _work(self, *arguments, **named):
+        work = super()._work(*arguments, **named)
+        work.what = self.compared.taken()
+        return work
+
 
 global_process_set = ProcessSet()
 global_process_set.process_set_id = 0

@@ -23,7 +23,7 @@ def reducescatter_async(tensor, name=None, op=None, prescale_factor=1.0, postsca
         raise RefusedError(f"reducescatter with op {op.name}: hvd.Average or hvd.Sum")
     if tensor.dim() == 0:
         raise InvalidError("reducescatter of a tensor without dimensions")
-    group.compared.call("reducescatter {1} of {0}, scaled by {2} and {3}", tensor, op.name, float(prescale_factor),
+    group.compared.call("reducescatter {1} of {0}, scaled by {2} and {3}", name, tensor, op.name, float(prescale_factor),
                         float(postscale_factor))
     given = scale(tensor.clone(), prescale_factor) if prescale_factor != 1.0 else tensor
     parts = list(given.contiguous().tensor_split(group.size()))
