@@ -5,7 +5,7 @@ import torch
 from ..errors import InvalidError
 from .all_reduce import allreduce_async
 from .compared import number_of, numbered, refuse_differing
-from .handle import grouped, handle_of, synchronize, waited
+from .handle import grouped, handle_of, of_each, synchronize
 from .operation import Average
 from .process_set import global_process_set, group_of
 
@@ -58,4 +58,4 @@ def allgather(tensor, name=None, process_set=global_process_set):
 
 
 grouped_allgather_async = grouped(allgather_async)
-grouped_allgather = waited(grouped_allgather_async)
+grouped_allgather = of_each(allgather)

@@ -6,7 +6,7 @@ import torch
 from torch._C._distributed_c10d import ReduceOp
 
 from .compression import Compression
-from .handle import grouped, handle_of, synchronize, waited
+from .handle import grouped, handle_of, of_each, synchronize
 from .operation import REDUCE_OPS, Average, operation_of
 from .process_set import global_process_set, group_of
 from .scaling import scale, scale_whole_average
@@ -68,8 +68,8 @@ def allreduce_(tensor, *arguments, **named):
 
 
 grouped_allreduce_async, grouped_allreduce_async_ = grouped(allreduce_async), grouped(allreduce_async_)
-grouped_allreduce_ = waited(grouped_allreduce_async_)
+grouped_allreduce = of_each(allreduce)
 
 
-def grouped_allreduce(tensors, *arguments, **named):
-    return [allreduce(tensor, *arguments, **named) for tensor in tensors]
+def grouped_allreduce_(tensors, *arguments, **named):
+    return synchronize(grouped_allreduce_async_(tensors, *arguments, **named))

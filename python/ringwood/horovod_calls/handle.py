@@ -40,9 +40,9 @@ def grouped(start):
     return started
 
 
-def waited(start):
-    """The call that waits, of one that gives a handle."""
-    return lambda tensors, *arguments, **named: synchronize(start(tensors, *arguments, **named))
+def of_each(call):
+    """The call that takes a list of tensors, of one that takes a tensor and has a gradient."""
+    return lambda tensors, *arguments, **named: [call(tensor, *arguments, **named) for tensor in tensors]
 
 
 def forget_handles():

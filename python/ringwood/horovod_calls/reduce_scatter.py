@@ -8,7 +8,7 @@ from torch._C._distributed_c10d import ReduceOp
 from ..errors import InvalidError, RefusedError
 from .all_gather import allgather_async
 from .compression import Compression
-from .handle import grouped, handle_of, synchronize, waited
+from .handle import grouped, handle_of, of_each, synchronize
 from .operation import Average, Sum, operation_of
 from .process_set import global_process_set, group_of
 from .scaling import scale, scale_whole_average
@@ -64,4 +64,4 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=None, pres
 
 
 grouped_reducescatter_async = grouped(reducescatter_async)
-grouped_reducescatter = waited(grouped_reducescatter_async)
+grouped_reducescatter = of_each(reducescatter)

@@ -130,6 +130,9 @@ def gradients():
     check(lambda t: hvd.reducescatter(t), by_rank, (size + 1, 2))
     check(lambda t: hvd.reducescatter(t, op=hvd.Sum), by_rank * size, (size + 1, 2))
     check(lambda t: hvd.reducescatter(t, prescale_factor=0.5, postscale_factor=3.0), by_rank * 1.5, (size + 1, 2))
+    check(lambda t: sum(hvd.grouped_allreduce([t, 2 * t], op=hvd.Sum)), 3 * mean * size)
+    check(lambda t: sum(hvd.grouped_allgather([t, 2 * t])), 3 * mean, (rank + 1, 2))
+    check(lambda t: sum(hvd.grouped_reducescatter([t, 2 * t], op=hvd.Sum)), 3 * by_rank * size, (size + 1, 2))
 
 
 def process_sets():
