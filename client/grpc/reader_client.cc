@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "client/grpc/calls.h"
 #include "client/grpc/load_item.h"
+#include "proto/attachment.h"
 #include "proto/call.h"
 #include "proto/server_start.h"
 #include "ringwood/v1/control.grpc.pb.h"
@@ -110,6 +111,7 @@ class GrpcReaderClient : public ReaderClient {
 
   StatusOr<v1::PullResponse> Pull(const v1::PullRequest& request) override {
     v1::PullResponse response;
+    patience_seconds_ = std::max(patience_seconds_, request.timeout_seconds());
     RW_RETURN_IF_ERROR(Explained(AskedAgain(request, true, [&](const v1::PullRequest& asked) {
       AwaitConnection(asked.timeout_seconds());
       grpc::ClientContext context;
@@ -124,9 +126,10 @@ class GrpcReaderClient : public ReaderClient {
   StatusOr<v1::CheckpointManifest> Hold(const v1::HoldRequest& request) override {
     v1::CheckpointManifest manifest;
     v1::HeldPart part;
-    // A checkpoint of a server that is lost is asked for anew, with Pull.
-    const bool newest = request.epoch() == 0 && request.step() == 0;
-    Status held = Explained(AskedAgain(request, newest, [&](const v1::HoldRequest& asked) {
+    patience_seconds_ = std::max(patience_seconds_, request.timeout_seconds());
+    // One that was to come, of a server that is lost, is asked for anew, with Pull.
+    const bool is_there = request.exactly() || (request.epoch() == 0 && request.step() == 0);
+    Status held = Explained(AskedAgain(request, is_there, [&](const v1::HoldRequest& asked) {
       AwaitConnection(asked.timeout_seconds());
       holding_ = std::make_unique<Holding>(line_->stores.main().stub.get(), asked);
       grpc::Status status = holding_->Read(&part, asked.timeout_seconds() + kAnswerSeconds);
@@ -139,6 +142,7 @@ class GrpcReaderClient : public ReaderClient {
       held = Explained(holding_->Read(&part, kPartSeconds));
       if (held.ok()) held = TakePart(part, &manifest);
     }
+    if (held.ok()) job_ = manifest.job();
     if (held.ok()) return manifest;
     holding_.reset();
     return held;
@@ -147,8 +151,25 @@ class GrpcReaderClient : public ReaderClient {
   void Release() override { holding_.reset(); }
 
   Status Load(const v1::LoadRequest& request, uint64_t item_bytes, const Take& take) override {
-    return LoadItem(&line_->stores, &calls_, request, item_bytes, take,
-                    "load '" + request.item() + "' at the store " + address());
+    uint64_t taken = 0;
+    Status refused;  // by `take`
+    TimePoint until;
+    for (;;) {
+      const uint64_t before = taken;
+      uint64_t known = before;  // bytes that come once more
+      const auto take_new = [&](std::span<const std::byte> bytes) {
+        const size_t again = static_cast<size_t>(std::min<uint64_t>(known, bytes.size()));
+        known -= again;
+        taken += bytes.size() - again;
+        refused = take(bytes.subspan(again));
+        return refused;
+      };
+      const Status loaded = LoadItem(&line_->stores, &calls_, request, item_bytes, take_new,
+                                     "load '" + request.item() + "' at the store " + address());
+      if (!refused.ok() || !MayBeTheConnection(loaded.code())) return loaded;
+      if (until == TimePoint() || taken > before) until = Now() + Seconds(patience_seconds_);
+      RW_RETURN_IF_ERROR(Annotate(HoldAgain(request, until), Message(loaded)));
+    }
   }
 
  private:
@@ -164,6 +185,19 @@ class GrpcReaderClient : public ReaderClient {
   };
   const std::string& address() const { return line_->place.address; }
 
+  // After its server was lost: the checkpoint that was being read, where it is by now.
+  Status HoldAgain(const v1::LoadRequest& read, TimePoint until) {
+    absl::SleepFor(absl::Seconds(kAgainSeconds));
+    v1::HoldRequest wish;
+    wish.set_job(job_);
+    wish.set_epoch(read.epoch());
+    wish.set_step(read.step());
+    wish.set_exactly(true);
+    wish.set_timeout_seconds(ToSeconds(until - Now()));
+    if (wish.timeout_seconds() > 0) return Hold(wish).status();
+    return TimedOut(absl::StrFormat("it did not go on within %.0f s", patience_seconds_));
+  }
+
   // What was answered, if that was the server.
   grpc::Status OfTheServer(const grpc::Status& answer, const std::string& start) const {
     if (!IsAnotherStart(line_->place.start, start)) return answer;
@@ -177,7 +211,8 @@ class GrpcReaderClient : public ReaderClient {
     const TimePoint end = Now() + Seconds(request.timeout_seconds());
     for (;;) {
       const grpc::Status status = call(request);
-      const bool again = AsksAgain(status) || (lasting && MayComeBack(status));
+      const bool again =
+          AsksAgain(status) || (lasting && MayComeBack(status, ToSeconds(end - Now())));
       const double left = ToSeconds(end - Now()) - kAgainSeconds;
       if (!again || left <= 0) return status;
       absl::SleepFor(absl::Seconds(kAgainSeconds));
@@ -186,7 +221,7 @@ class GrpcReaderClient : public ReaderClient {
   }
 
   // Whether the server is lost, or was and is not yet what it was; goes to where it is by now.
-  bool MayComeBack(const grpc::Status& status) {
+  bool MayComeBack(const grpc::Status& status, double seconds) {
     if (status.ok() || Follows()) return !status.ok();
     // A server that ends cancels what it has not answered.
     const bool away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -197,8 +232,10 @@ class GrpcReaderClient : public ReaderClient {
     if (again_ == nullptr && !connected_) return false;
     if (!WhyRefused(address(), line_->place.access).ok()) return false;
     lost_ = true;
-    Log(LogLevel::kWarning, "no server answers at " + address() + " (" + status.error_message() +
-                                "): one that comes back is waited for");
+    Log(LogLevel::kWarning,
+        absl::StrFormat("no server answers at %s (%s): one that comes back is waited for, %.0f s "
+                        "at most%s",
+                        address(), status.error_message(), std::max(seconds, 0.0), Instead()));
     return true;
   }
 
@@ -217,6 +254,13 @@ class GrpcReaderClient : public ReaderClient {
     connected_ |= line_->stores.main().channel->WaitForConnected(
         DeadlineIn(Seconds(std::min(seconds, kConnectSeconds))));
   }
+  // What to do where the server that a store names may have been killed for good.
+  std::string Instead() const {
+    if (again_ == nullptr) return "";
+    return "; if it was killed for good, `ringwood checkpoint export --store` reads what its store "
+           "has without it";
+  }
+
   // gRPC's own sentences tell neither whom nor the remedy.
   Status Explained(const grpc::Status& status) const {
     switch (status.error_code()) {
@@ -227,8 +271,10 @@ class GrpcReaderClient : public ReaderClient {
       case grpc::StatusCode::UNAVAILABLE:
         RW_RETURN_IF_ERROR(WhyRefused(address(), line_->place.access));
         return Unavailable("the server " + address() + ": " + status.error_message() +
-                           " (its address is what `ringwood run` and `ringwood server` print, and "
-                           "RINGWOOD_COORDINATOR in the job's ranks)");
+                           (again_ != nullptr
+                                ? Instead()
+                                : " (its address is what `ringwood run` and `ringwood server` "
+                                  "print, and RINGWOOD_COORDINATOR in the job's ranks)"));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         if (status.error_message() != "Deadline Exceeded") return FromGrpc(status);
         return TimedOut("the server " + address() +
@@ -240,9 +286,11 @@ class GrpcReaderClient : public ReaderClient {
 
   const FindServerAgain again_;
   std::unique_ptr<Line> line_;
-  bool connected_ = false;  // at least once
-  bool lost_ = false;       // at least once
-  bool told_ = false;       // of a checkpoint to come, at least once
+  bool connected_ = false;       // at least once
+  bool lost_ = false;            // at least once
+  bool told_ = false;            // of a checkpoint to come, at least once
+  double patience_seconds_ = 0;  // the longest that was asked for
+  uint64_t job_ = 0;             // of the checkpoint that was held last
   Calls calls_;
   std::unique_ptr<Holding> holding_;  // over line_
 };

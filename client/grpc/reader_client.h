@@ -25,8 +25,9 @@ using FindServerAgain = std::function<std::optional<ServerPlace>()>;
 //
 // A server may be lost and come back, as a coordinator that is started again does: Pull, and Hold
 // of the newest checkpoint, then ask again until their time is over, those of a client that was
-// once connected or has `again`, by which it finds one that has come back in another place.
-// Refused: another server answers in its place.
+// once connected or has `again`, by which it finds one that has come back in another place. So does
+// Load, for the longest time that one of those was given: it holds its checkpoint again and reads
+// on. Refused: another server answers in its place. Aborted: the checkpoint is gone meanwhile.
 std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const ServerPlace& place,
                                                    FindServerAgain again = nullptr);
 

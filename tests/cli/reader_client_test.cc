@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
+const std::string kItem = "abcdef";
 const grpc::Status kOpening(grpc::StatusCode::UNAVAILABLE, "the job mnist is opening: ask again");
 
 // Is opening the job for so many calls.
@@ -39,6 +40,8 @@ class Deployment {
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
   void FailRanks(int calls) { control_.failed = calls; }
+  void BreakLoads(int calls) { store_.broken = calls; }
+  void RemoveCheckpoint() { store_.removed = true; }
 
  private:
   struct Control final : v1::Coordinator::Service {
@@ -56,10 +59,31 @@ class Deployment {
   };
   struct Parts final : v1::Store::Service {
     explicit Parts(int opening) : left(opening) {}
-    grpc::Status Hold(grpc::ServerContext*, const v1::HoldRequest*,
+    std::atomic<int> broken{0};  // so many loads, in the middle
+    std::atomic<bool> removed{false};
+    grpc::Status Load(grpc::ServerContext*, const v1::LoadRequest*,
+                      grpc::ServerWriter<v1::LoadChunk>* writer) override {
+      const bool breaks = broken-- > 0;
+      for (const uint64_t at : {0, 3}) {
+        v1::LoadChunk chunk;
+        chunk.set_offset(at);
+        chunk.set_item_bytes(kItem.size());
+        chunk.set_data(kItem.substr(at, 3));
+        chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
+        writer->Write(chunk);
+        if (breaks) return {grpc::StatusCode::UNAVAILABLE, "the store is stopping"};
+      }
+      return grpc::Status::OK;
+    }
+    grpc::Status Hold(grpc::ServerContext*, const v1::HoldRequest* wish,
                       grpc::ServerWriter<v1::HeldPart>* writer) override {
       if (left-- > 0) return kOpening;
+      const bool is_ours = wish->step() == 30 && wish->job() == 7;
+      if (wish->exactly() && (removed || !is_ours)) {
+        return {grpc::StatusCode::ABORTED, "the checkpoint was removed"};
+      }
       v1::CheckpointManifest manifest;
+      manifest.set_job(7);
       manifest.set_step(30);
       v1::HeldPart part;
       part.set_manifest(manifest.SerializeAsString());
@@ -156,6 +180,56 @@ TEST(ReaderClient, ACheckpointOfALostServerIsNotWaitedFor) {
   v1::HoldRequest hold = HoldWithin(3000);
   hold.set_step(30);
   EXPECT_EQ(client->Hold(hold).status().code(), StatusCode::kUnavailable);
+}
+
+// Reads the item; what it got.
+StatusOr<std::string> Read(ReaderClient* client) {
+  v1::LoadRequest load;
+  load.set_step(30);
+  load.set_item("w");
+  std::string got;
+  RW_RETURN_IF_ERROR(client->Load(load, kItem.size(), [&](std::span<const std::byte> bytes) {
+    got.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return OkStatus();
+  }));
+  return got;
+}
+
+TEST(ReaderClient, ReadsOnWhereItsServerIsLostUnderTheRead) {
+  Deployment deployment(0);
+  const auto client = MakeGrpcReaderClient({deployment.address(), Access(), ""});
+  ASSERT_TRUE(client->Hold(HoldWithin(60)).ok());
+  deployment.BreakLoads(2);
+  EXPECT_EQ(Read(client.get()).value(), kItem);
+  deployment.RemoveCheckpoint();
+  deployment.BreakLoads(1);
+  const Status gone = Read(client.get()).status();
+  EXPECT_EQ(gone.code(), StatusCode::kAborted) << gone;
+  EXPECT_THAT(Message(gone), HasSubstr("the store is stopping: the checkpoint was removed"));
+}
+
+TEST(ReaderClient, ReadsOnAtTheServerThatIsStartedAgain) {
+  auto first = std::make_unique<Deployment>(0);
+  const int port = first->port();
+  const auto client = MakeGrpcReaderClient({first->address(), Access(), ""});
+  ASSERT_TRUE(client->Hold(HoldWithin(60)).ok());
+  first.reset();
+  std::unique_ptr<Deployment> second;
+  std::thread again([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    second = std::make_unique<Deployment>(0, port);
+  });
+  const auto got = Read(client.get());
+  again.join();
+  EXPECT_EQ(got.value(), kItem);
+}
+
+TEST(ReaderClient, AReadThatCannotGoOnEndsWithItsTime) {
+  Deployment deployment(0);
+  const auto client = MakeGrpcReaderClient({deployment.address(), Access(), ""});
+  ASSERT_TRUE(client->Hold(HoldWithin(0.5)).ok());
+  deployment.BreakLoads(1 << 30);
+  EXPECT_EQ(Read(client.get()).status().code(), StatusCode::kDeadlineExceeded);
 }
 
 TEST(ReaderClient, GivesUpWhenItsTimeIsOver) {

@@ -32,11 +32,11 @@ class Job:
         if when:
             self.wait_for(self.digests)
 
-    def serve(self):
+    def serve(self, listen="127.0.0.1:0"):
         """Another server where the one before has ended."""
         before = sum("listening on" in line for line in self.said()) if self.log.exists() else 0
-        self.processes.insert(0, self._start([PROGRAM, "server", "--listen", "127.0.0.1:0", "--store", self.store,
-                                              "--insecure", *self.flags]))
+        self.processes.insert(0, self._start([PROGRAM, "server", "--listen", listen, "--store", self.store, "--insecure",
+                                              *self.flags]))
         self.address = self.wait_for(lambda: [
             line.split()[-1] for line in self.said() if "listening on" in line][before:])[0]
 
@@ -245,6 +245,43 @@ def test_a_pull_by_the_store_goes_to_the_server_that_is_started_again(job):
         pull.kill()
         pull.wait()
     assert file.exists()
+
+
+# Prints "read" after the first item, and the rest after a line of its input.
+READ_IN_TWO = """
+import hashlib, json, sys
+from ringwood import weights
+read = []
+def make(name, dtype, shape):
+    if read:
+        print("read", flush=True)
+        sys.stdin.readline()
+    read.append(name)
+    return weights._array(name, dtype, shape)
+step, got = weights.pulled(make, None, ["large", "scale"], None, 150, newest_stored=True)
+print(json.dumps([step, hashlib.sha256(got["large"].tobytes() + got["scale"].tobytes()).hexdigest()]))
+"""
+
+
+def test_a_server_that_is_killed_under_a_read_is_read_on_when_it_is_back(job):
+    training = job("20")
+    training.wait_for(lambda: complete(training))
+    training.stop_ranks()
+    reader = subprocess.Popen([sys.executable, "-c", READ_IN_TWO], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, env=environment(**training.environment()))
+    try:
+        assert reader.stdout.readline() == "read\n"
+        dead = training.processes.pop()
+        dead.kill()
+        dead.wait()
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        training.serve(training.address)
+        step, digest = json.loads(reader.communicate(timeout=SECONDS)[0])
+        assert reader.returncode == 0 and training.digests()[step] == digest
+    finally:
+        reader.kill()
+        reader.wait()
 
 
 def test_another_server_on_the_port_of_a_dead_one_is_not_taken_for_it(job, tmp_path):

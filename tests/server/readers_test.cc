@@ -101,6 +101,23 @@ TEST(Readers, AWaitEndsWithThatCheckpointOrANewerOne) {
               ElementsAre("2: step 25"));
 }
 
+TEST(Readers, OneThatWasHeldBeforeIsStillThereOrGone) {
+  v1::HoldRequest wish = Wish(2, 30, 7);
+  wish.set_exactly(true);
+  Readers readers;
+  ASSERT_TRUE(readers.Enter(1, wish, At(0)).ok());
+  EXPECT_THAT(Texts(readers.Look({{{2, 30}, 7}, {{2, 40}, 7}}, Silent, At(0))),
+              ElementsAre("1: step 30"));
+  ASSERT_TRUE(readers.Enter(2, wish, At(1)).ok());
+  EXPECT_THAT(Texts(readers.Look({{{2, 40}, 7}, {{2, 50}, 7}}, Silent, At(1))),
+              ElementsAre("2: ABORTED: the checkpoint of step 30 (epoch 2) was removed while it "
+                          "was read, for newer ones: take the newest"));
+  ASSERT_TRUE(readers.Enter(3, wish, At(2)).ok());
+  const Kept unread{{2, 30}, 7, false, false, {}, true};
+  EXPECT_THAT(readers.Look({unread}, Silent, At(2)), IsEmpty());
+  EXPECT_THAT(Texts(readers.Look({{{2, 30}, 7}}, Silent, At(3))), ElementsAre("3: step 30"));
+}
+
 TEST(Readers, AWaitInVainSaysWhy) {
   Readers readers;
   ASSERT_TRUE(readers.Enter(1, Wish(2, 30, 0, 10), At(0)).ok());

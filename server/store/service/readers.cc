@@ -11,11 +11,19 @@ CheckpointId LeastOf(const v1::HoldRequest& wish) { return {wish.epoch(), wish.s
 
 }  // namespace
 
+Status RemovedWhileRead(const CheckpointId& id) {
+  return Aborted(absl::StrFormat(
+      "the checkpoint of step %d (epoch %d) was removed while it was read, for newer ones: take "
+      "the newest",
+      id.step, id.epoch));
+}
+
 Readers::Newest Readers::NewestFor(const v1::HoldRequest& wish, const std::vector<Kept>& complete,
                                    const std::optional<CheckpointId>& last) {
   Newest newest;
   for (const Kept& kept : complete) {
     if (kept.bad || (wish.job() != 0 && kept.job != wish.job())) continue;
+    if (wish.exactly() && kept.id != LeastOf(wish)) continue;
     if (kept.id < LeastOf(wish) || (kept.unread && last && kept.id > *last)) continue;
     auto& of_its_kind = kept.unread ? newest.unread : newest.good;
     of_its_kind = std::max(of_its_kind, std::optional(kept.id));
@@ -92,6 +100,7 @@ std::optional<StatusOr<CheckpointId>> Readers::AnswerTo(
     const std::string of = absl::StrFormat(" of job %016x", waiting.wish.job());
     return NotFound("the store has no complete checkpoint" + (waiting.wish.job() ? of : ""));
   }
+  if (waiting.wish.exactly() && !found.unread) return RemovedWhileRead(least);
   const Making made = making(least);
   const std::string what = absl::StrFormat("the checkpoint of step %d", least.step);
   if (!made.failed.ok()) return Annotate(made.failed, what + " failed");

@@ -19,6 +19,9 @@
 
 namespace ringwood {
 
+// Aborted: of a checkpoint that somebody read and did not hold.
+Status RemovedWhileRead(const CheckpointId& id);
+
 class Readers {
  public:
   static constexpr size_t kMaxReaders = 256;

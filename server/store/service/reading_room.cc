@@ -166,10 +166,7 @@ Readers::Making ReadingRoom::MakingOf(const CheckpointId& id) const {
 
 Status ReadingRoom::CheckThere(const CheckpointId& id) const {
   if (store_->reader().Resolve(id).status().code() != StatusCode::kNotFound) return OkStatus();
-  return Aborted(absl::StrFormat(
-      "the checkpoint of step %d (epoch %d) was removed while it was read, for newer ones: take "
-      "the newest",
-      id.step, id.epoch));
+  return RemovedWhileRead(id);
 }
 
 void ReadingRoom::Close(const Status& why) {
