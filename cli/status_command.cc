@@ -66,7 +66,12 @@ std::string JobsText(const v1::JobsResponse& jobs) {
                     std::to_string(job.step()), absl::StrFormat("%.2f", job.steps_per_second()),
                     Share(job.store_bytes(), job.max_store_bytes()), std::to_string(job.calls()),
                     std::to_string(job.refused_calls()), FormatSeconds(job.idle_seconds())});
-    for (const std::string& note : {job.why(), job.waiting_for(), job.last_failure()}) {
+    const std::string slowed =
+        job.delayed_calls() == 0
+            ? ""
+            : std::to_string(job.delayed_calls()) +
+                  " of its calls waited for their turn (calls= in --job-limits)";
+    for (const std::string& note : {job.why(), job.waiting_for(), job.last_failure(), slowed}) {
       if (!note.empty()) notes += job.name() + ": " + note + "\n";
     }
   }
@@ -89,6 +94,7 @@ void PrintJobsJson(const v1::JobsResponse& jobs) {
                    {"last_failure", job.last_failure()},
                    {"calls", job.calls()},
                    {"refused_calls", job.refused_calls()},
+                   {"delayed_calls", job.delayed_calls()},
                    {"open_calls", job.open_calls()},
                    {"idle_seconds", job.idle_seconds()},
                    {"store_bytes", job.store_bytes()},

@@ -35,6 +35,27 @@ const JobLimits& JobRegister::LimitsOf(const std::string& job) const {
   return own == options_.own_limits.end() ? options_.limits : own->second;
 }
 
+StatusOr<Duration> JobRegister::Turn(const std::string& name, TimePoint now) {
+  if (!IsOpen(name)) return Duration::zero();  // Call says what to do
+  Job& job = jobs_.at(name);
+  const JobLimits& limits = LimitsOf(name);
+  const double rate = limits.calls_per_second;
+  job.allowance =
+      std::min(kBurstSeconds * rate, job.allowance + ToSeconds(now - job.allowance_at) * rate);
+  job.allowance_at = now;
+  if (1 - job.allowance > static_cast<double>(limits.open_calls)) {
+    ++job.refused;
+    return Exhausted(absl::StrFormat(
+        "%d calls of the job %s wait for their turn, at %.0f a second: make fewer, or have its "
+        "limit raised (calls= in --job-limits)",
+        limits.open_calls, name, rate));
+  }
+  job.allowance -= 1;
+  if (job.allowance >= 0) return Duration::zero();
+  ++job.delayed;
+  return Seconds(-job.allowance / rate);
+}
+
 JobRegister::Answer JobRegister::Call(const std::string& name, bool of_server, TimePoint now) {
   auto found = jobs_.find(name);
   if (found != jobs_.end() && found->second.phase == Phase::kBroken &&
@@ -100,26 +121,13 @@ bool JobRegister::MakeRoom(TimePoint now) {
 
 JobRegister::Answer JobRegister::LetIn(const std::string& name, Job* job, bool of_server,
                                        TimePoint now) {
-  const JobLimits& limits = LimitsOf(name);
-  const double most = kBurstSeconds * limits.calls_per_second;
-  job->allowance =
-      std::min(most, job->allowance + ToSeconds(now - job->allowance_at) * limits.calls_per_second);
-  job->allowance_at = now;
-  if (job->allowance < 1) {
-    ++job->refused;
-    return {Verdict::kRefuse,
-            Exhausted(absl::StrFormat("the job %s makes more than its %.0f calls a second: make "
-                                      "fewer, or have its limit raised (calls= in --job-limits)",
-                                      name, limits.calls_per_second))};
-  }
-  if (job->open_calls >= limits.open_calls) {
+  if (job->open_calls >= LimitsOf(name).open_calls) {
     ++job->refused;
     return {Verdict::kRefuse,
             Exhausted(absl::StrFormat("the job %s has %d calls open, as many as it may: end some, "
                                       "or have its limit raised (open= in --job-limits)",
                                       name, job->open_calls))};
   }
-  job->allowance -= 1;
   ++job->calls;
   ++job->open_calls;
   if (!of_server) {
@@ -179,7 +187,7 @@ std::vector<JobRegister::Facts> JobRegister::Describe(TimePoint now) const {
   std::vector<Facts> all;
   for (const auto& [name, job] : jobs_) {
     const bool used = job.waking_calls > 0 || job.last_call == TimePoint::min();
-    all.push_back({name, job.phase, job.calls, job.refused, job.open_calls,
+    all.push_back({name, job.phase, job.calls, job.refused, job.delayed, job.open_calls,
                    used ? 0 : ToSeconds(now - job.last_call), job.why});
   }
   return all;

@@ -9,6 +9,9 @@
 //       └───────────────────────────────────────────────────────────────────────────────┘ closed
 //
 // A call of a server, which follows jobs and begins none, opens no job and keeps none open.
+//
+// Who makes more calls than a job may is slowed: each call has its turn, in the order in which they
+// come.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +52,7 @@ class JobRegister {
   struct Facts {
     std::string name;
     Phase phase;
-    uint64_t calls = 0, refused = 0;  // since it was opened
+    uint64_t calls = 0, refused = 0, delayed = 0;  // since it was opened
     uint64_t open_calls = 0;
     double idle_seconds = 0;
     Status why;  // it is broken
@@ -57,7 +60,10 @@ class JobRegister {
 
   explicit JobRegister(Options options) : options_(std::move(options)) {}
 
-  // A call of this job comes.
+  // A call of this job comes: how long it has to wait, before Call. Exhausted: as many wait as may
+  // be open.
+  StatusOr<Duration> Turn(const std::string& job, TimePoint now);
+  // Its turn has come.
   Answer Call(const std::string& job, bool of_server, TimePoint now);
   // A call that was let in has ended.
   void Left(const std::string& job, bool of_server, TimePoint now);
@@ -83,10 +89,10 @@ class JobRegister {
     TimePoint since;  // of the phase
     TimePoint held_until;
     TimePoint last_call;  // of a rank or an observer: when it came or ended
-    uint64_t calls = 0, refused = 0;
+    uint64_t calls = 0, refused = 0, delayed = 0;
     uint64_t open_calls = 0;    // of all
     uint64_t waking_calls = 0;  // of them those of ranks and observers
-    double allowance = 0;       // calls that may come at once
+    double allowance = 0;       // calls that may come at once; below 0: so many wait
     TimePoint allowance_at;
     Status why;
   };

@@ -120,6 +120,11 @@ void Deployment::Open(const std::string& job, Duration held) {
   if (host.ok()) hosts_[job] = *std::move(host);
 }
 
+StatusOr<Duration> Deployment::TurnOf(std::string_view token) {
+  absl::MutexLock lock(&mutex_);
+  return register_.Turn(std::string(JobOfToken(token)), Now());
+}
+
 StatusOr<std::unique_ptr<Deployment::Place>> Deployment::Enter(std::string_view token) {
   const std::string job(JobOfToken(token));
   if (job.empty()) return Denied("this token names no job");

@@ -58,7 +58,11 @@ class Deployment {
     JobHost* const host_;
   };
 
-  // Of a call with this token, which was admitted. Any thread; waits for a job that it opens, for
+  // How long a call with this token, which was admitted, waits before it may enter: who makes too
+  // many is slowed. Exhausted: too many wait. Any thread, at once.
+  StatusOr<Duration> TurnOf(std::string_view token);
+
+  // Of a call with this token whose turn has come. Any thread; waits for a job that it opens, for
   // kOpenSeconds at most. Unavailable, with "ask again", where that is not enough.
   StatusOr<std::unique_ptr<Place>> Enter(std::string_view token);
 

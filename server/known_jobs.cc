@@ -57,6 +57,7 @@ v1::JobsResponse KnownJobs::Describe(const JobRegister& jobs, std::string_view o
     job.set_why(Message(facts.why));
     job.set_calls(facts.calls);
     job.set_refused_calls(facts.refused);
+    job.set_delayed_calls(facts.delayed);
     job.set_open_calls(facts.open_calls);
     job.set_idle_seconds(facts.idle_seconds);
     job.set_max_store_bytes(jobs.LimitsOf(facts.name).store_bytes);

@@ -89,7 +89,9 @@ Status Server::Parts::OpenPort() {
   serving.token = options.token;
   serving.start = options.start;
   serving.credentials = options.credentials;
-  serving.deployment = options.jobs > 0;
+  if (options.jobs > 0) {
+    serving.turn = [this](std::string_view token) { return deployment->TurnOf(token); };
+  }
   serving.failure_timeout_seconds = options.failure_timeout_seconds;
   RW_ASSIGN_OR_RETURN(grpc, GrpcServer::Open(address, std::move(serving)));
   port = grpc->port();

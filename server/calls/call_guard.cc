@@ -42,7 +42,8 @@ StatusOr<TokenRights> CheckOne(const std::string& secret, std::string_view token
 struct Door {
   std::string secret;                              // empty: no token
   std::shared_ptr<const Credentials> credentials;  // null: no certificate
-  bool deployment = false;                         // the secret is one
+  TurnOfCall turn;                                 // null: the secret is no deployment's
+  Turns* turns = nullptr;
 };
 
 // Where one deployment serves many jobs, tokens name theirs.
@@ -63,7 +64,7 @@ Status AdmitBoth(const Door& door, const grpc_auth_context* caller, std::string_
     if (!tokens.empty()) RW_RETURN_IF_ERROR(AdmitJob(name, tokens[0]));
   }
   if (door.secret.empty()) return OkStatus();
-  const auto admit = door.deployment ? AdmitDeploymentCall : AdmitCall;
+  const auto admit = door.turn ? AdmitDeploymentCall : AdmitCall;
   return admit(door.secret, method, tokens, std::time(nullptr));
 }
 
@@ -77,9 +78,20 @@ void ProcessCall(void* state, grpc_auth_context* caller, const grpc_metadata* me
       tokens.push_back(TextOf(metadata[i].value));
     }
   }
-  const Status admitted = AdmitBoth(*static_cast<const Door*>(state), caller, method, tokens);
-  if (admitted.ok()) return done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_OK, nullptr);
-  done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_PERMISSION_DENIED, Message(admitted).c_str());
+  const Door& door = *static_cast<const Door*>(state);
+  const Status admitted = AdmitBoth(door, caller, method, tokens);
+  if (!admitted.ok()) {
+    return done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_PERMISSION_DENIED,
+                Message(admitted).c_str());
+  }
+  const auto go = [done, user_data] {
+    done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_OK, nullptr);
+  };
+  if (!door.turn) return go();
+  const StatusOr<Duration> turn = door.turn(tokens[0]);
+  if (turn.ok()) return door.turns->After(*turn, go);
+  done(user_data, nullptr, 0, nullptr, 0, static_cast<grpc_status_code>(turn.status().code()),
+       Message(turn.status()).c_str());
 }
 
 // gRPC's C++ wrapper of plaintext credentials takes no processor, what it wraps does.
@@ -195,9 +207,9 @@ Status Claimant::MayBe(uint32_t slot) const {
 
 std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(
     const std::string& secret, const std::shared_ptr<const Credentials>& credentials,
-    bool deployment) {
+    TurnOfCall turn, Turns* turns) {
   if (secret.empty() && credentials == nullptr) return grpc::InsecureServerCredentials();
-  return std::make_shared<DoorCredentials>(Door{secret, credentials, deployment});
+  return std::make_shared<DoorCredentials>(Door{secret, credentials, std::move(turn), turns});
 }
 
 }  // namespace ringwood

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "base/status.h"
 #include "identity/credentials.h"
 #include "ringwood/v1/control.pb.h"
+#include "server/calls/turns.h"
 
 namespace ringwood {
 
@@ -53,10 +55,15 @@ class Claimant {
   std::optional<IdentityName> name_;  // nothing: plaintext
 };
 
+// Of a secret that is a deployment's: when the turn of an admitted call comes, by its token; an
+// error refuses it. Any thread.
+using TurnOfCall = std::function<StatusOr<Duration>(std::string_view token)>;
+
 // A call that is not admitted ends with PERMISSION_DENIED. No secret: no token is asked for. No
-// credentials: plaintext. `deployment`: the secret is one.
+// credentials: plaintext. `turn`: null: the secret is a job's; else calls wait in `turns`, which
+// outlives the server.
 std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(
     const std::string& secret, const std::shared_ptr<const Credentials>& credentials,
-    bool deployment = false);
+    TurnOfCall turn = nullptr, Turns* turns = nullptr);
 
 }  // namespace ringwood

@@ -10,7 +10,6 @@
 
 #include "proto/call.h"
 #include "proto/server_start.h"
-#include "server/calls/call_guard.h"
 
 namespace ringwood {
 namespace {
@@ -105,10 +104,12 @@ Status GrpcServer::Serve(const std::vector<grpc::Service*>& services,
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
+  if (options_.turn) turns_ = std::make_unique<Turns>();
   grpc::ServerBuilder builder;
   using Kind = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      Kind::FROM_FD, GuardedCredentials(options_.token, options_.credentials, options_.deployment));
+      Kind::FROM_FD,
+      GuardedCredentials(options_.token, options_.credentials, options_.turn, turns_.get()));
   for (grpc::Service* service : services) builder.RegisterService(service);
   if (contexts != nullptr) builder.SetContextAllocator(std::move(contexts));
   Limit(&builder);
@@ -129,6 +130,7 @@ void GrpcServer::CloseDoor() { door_.reset(); }
 
 void GrpcServer::Shutdown() {
   if (grpc_ == nullptr) return;
+  if (turns_ != nullptr) turns_->Close();
   grpc_->Shutdown(DeadlineIn(Seconds(kStopSeconds)));
   grpc_->Wait();
 }

@@ -11,14 +11,16 @@
 
 #include "base/status.h"
 #include "identity/credentials.h"
+#include "server/calls/call_guard.h"
 #include "server/calls/front_door.h"
+#include "server/calls/turns.h"
 
 namespace ringwood {
 
 struct GrpcServerOptions {
   std::string token;                               // as for GuardedCredentials
   std::shared_ptr<const Credentials> credentials;  // null: plaintext
-  bool deployment = false;                         // the token is a deployment's
+  TurnOfCall turn;                                 // the same; asked once it serves
   std::string start;  // named in answers to readers and observers (proto/server_start.h)
   double failure_timeout_seconds = 5;  // a connection that is silent for so long is dead
 };
@@ -51,6 +53,7 @@ class GrpcServer {
   void Limit(grpc::ServerBuilder* builder) const;
 
   const GrpcServerOptions options_;
+  std::unique_ptr<Turns> turns_;  // null: no call waits for one
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<FrontDoor> door_;  // last: it hands connections to the acceptor

@@ -57,6 +57,11 @@ std::string Happen(JobRegister* jobs, std::istringstream* words) {
   std::string verb, job, rest;
   *words >> time >> verb >> job;
   std::getline(*words >> std::ws, rest);
+  if (verb == "turn") {
+    const auto turn = jobs->Turn(job, At(time));
+    return turn.ok() ? absl::StrFormat("in %g s", ToSeconds(*turn))
+                     : "refuse: " + Message(turn.status());
+  }
   if (verb == "call") return TextOf(jobs->Call(job, false, At(time)));
   if (verb == "server") return TextOf(jobs->Call(job, true, At(time)));
   if (verb == "left") return jobs->Left(job, false, At(time)), "ok";
@@ -71,9 +76,9 @@ std::string Happen(JobRegister* jobs, std::istringstream* words) {
   if (verb != "describe") return "no such verb: " + verb;
   std::vector<std::string> told;
   for (const auto& each : jobs->Describe(At(time))) {
-    told.push_back(absl::StrFormat("%s %s calls=%d refused=%d open=%d idle=%.0f", each.name,
-                                   PhaseName(each.phase), each.calls, each.refused, each.open_calls,
-                                   each.idle_seconds));
+    told.push_back(absl::StrFormat("%s %s calls=%d refused=%d delayed=%d open=%d idle=%.0f",
+                                   each.name, PhaseName(each.phase), each.calls, each.refused,
+                                   each.delayed, each.open_calls, each.idle_seconds));
   }
   return absl::StrJoin(told, "; ");
 }

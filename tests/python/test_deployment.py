@@ -155,6 +155,24 @@ def test_commands_see_a_job_by_its_token_and_the_deployment_by_its_own(deploymen
     assert by_folder.code == 0 and "running" in by_folder.output, by_folder.output
 
 
+def test_a_job_of_more_calls_than_it_may_is_slowed_and_trains_on(tmp_path):
+    assert run([PROGRAM, "token", "new", "--out", tmp_path / "secret"]).code == 0
+    (tmp_path / "limits").write_text("busy calls=10\n")
+    with serving("--token-file", tmp_path / "secret", "--jobs", 2, "--servers", 0, "--store", tmp_path / "store",
+                 "--job-limits", tmp_path / "limits") as (_, address):
+        job = Job(tmp_path, "busy", address, steps=30)
+        try:
+            job.start()
+            job.ends()
+        finally:
+            job.kill()
+        assert len(job.lines()) == 30
+        jobs = listed(address, tmp_path / "secret")
+        assert jobs["busy"]["delayed_calls"] > 0 and jobs["busy"]["refused_calls"] == 0, jobs
+        text = run([PROGRAM, "jobs", "--coordinator", address, "--token-file", tmp_path / "secret"])
+        assert "of its calls waited for their turn (calls= in --job-limits)" in text.output, text.output
+
+
 def test_a_server_of_one_job_has_no_list_of_jobs():
     with serving() as (_, address):
         shown = run([PROGRAM, "jobs", "--coordinator", address])

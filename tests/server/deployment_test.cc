@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "proto/call.h"
 #include "proto/job_token.h"
 #include "ringwood/v1/deployment.grpc.pb.h"
@@ -149,24 +150,57 @@ TEST(Deployment, AJobsTokenOpensNoOtherAndTheDeploymentsNone) {
   EXPECT_EQ(own.jobs(0).name(), "one");
 }
 
-TEST(Deployment, AJobThatMakesTooManyCallsIsRefusedByNameAndOthersGoOn) {
+TEST(Deployment, AJobThatMakesTooManyCallsIsSlowedAndOthersAreNot) {
   ServerOptions options = Many();
-  options.job_limits["flood"].calls_per_second = 5;
+  options.job_limits["busy"].calls_per_second = 20;
   auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
-  TwoRanks calm(port, "calm");
+  TwoRanks calm(port, "calm"), busy(port, "busy");
+  for (uint64_t round = 1; round <= 30; ++round) ExpectCommit(busy.a, busy.b, round);
+  EXPECT_GT(Jobs(port).Of("busy").delayed_calls(), 0u);
+  EXPECT_EQ(Jobs(port).Of("busy").refused_calls(), 0u);
+  for (uint64_t round = 1; round <= 30; ++round) ExpectCommit(calm.a, calm.b, round);
+  EXPECT_EQ(Jobs(port).Of("calm").delayed_calls(), 0u);
+}
+
+TEST(Deployment, AFloodOfCallsIsRefusedByName) {
+  ServerOptions options = Many();
+  options.job_limits["flood"].calls_per_second = 1;
+  options.job_limits["flood"].open_calls = 2;  // as many as go at once
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
   ASSERT_TRUE(Jobs(port).Open("flood").ok());
   grpc::Status refused;
-  Await([&] {
-    refused = Jobs(port).Open("flood");
-    return !refused.ok();
-  });
+  absl::Mutex mutex;
+  const auto flood = [&] {
+    Await([&] {
+      const grpc::Status answer = Jobs(port).Open("flood");
+      absl::MutexLock lock(&mutex);
+      if (!answer.ok()) refused = answer;
+      return !refused.ok();
+    });
+  };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) callers.emplace_back(flood);
+  for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(refused.error_message(), HasSubstr("the job flood makes more than its 5 calls a"));
+  EXPECT_THAT(refused.error_message(), HasSubstr("2 calls of the job flood wait for their turn"));
   EXPECT_GT(Jobs(port).Of("flood").refused_calls(), 0u);
-  for (uint64_t round = 1; round <= 5; ++round) ExpectCommit(calm.a, calm.b, round);
-  EXPECT_EQ(Jobs(port).Of("calm").refused_calls(), 0u);
+}
+
+TEST(Deployment, CallsThatWaitForTheirTurnDoNotHoldItsEndUp) {
+  ServerOptions options = Many();
+  options.job_limits["flood"].calls_per_second = 0.001;
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  ASSERT_TRUE(Jobs(port).Open("flood").ok());
+  std::thread waits([port] { EXPECT_FALSE(Jobs(port).Open("flood").ok()); });
+  Await([port] { return Jobs(port).Of("flood").delayed_calls() > 0; });
+  (*server)->Stop();
+  waits.join();
 }
 
 TEST(Deployment, AJobsStoreHasItsQuotaAndItsFolder) {
