@@ -23,7 +23,7 @@ class CoordStore {
   // The newest record, or an empty one (epoch 0). Corrupt if it is damaged.
   virtual StatusOr<v1::EpochRecord> Load() = 0;
 
-  // Durable when it returns. Epochs never decrease: Refused for an epoch that is not newer.
+  // Durable when it returns. Epochs never decrease: Refused as CheckNewer says.
   virtual Status Save(const v1::EpochRecord& record) = 0;
 };
 

@@ -41,6 +41,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
  public:
   Service(Options options, v1::EpochRecord recovered)
       : options_(std::move(options)),
+        record_(recovered),
         membership_(options_.membership, std::move(recovered)),
         loop_("coordinator") {
     loop_.Post([this] { TickOn(); });
@@ -191,6 +192,18 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
     for (Action& action : actions) {
       std::visit([this](auto& what) { Do(what); }, action);
     }
+    KeepEnd();
+  }
+
+  // A server that is started again then waits for nobody to come back.
+  void KeepEnd() {
+    if (record_.members().empty() || membership_.ended() != record_.epoch()) return;
+    record_.clear_members();
+    record_.set_world(0);
+    const ringwood::Status kept = options_.store->Save(record_);
+    if (kept.ok()) return;
+    Log(LogLevel::kWarning, absl::StrFormat("the end of epoch %d is not on record: %s",
+                                            record_.epoch(), Message(kept)));
   }
 
   void Do(action::Reply& reply) {
@@ -205,6 +218,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   }
   void Do(action::Persist& persist) {
     const ringwood::Status saved = options_.store->Save(persist.record);
+    if (saved.ok()) record_ = persist.record;
     loop_.PostReserved([this, saved] { Happen(event::Persisted{saved}); });
   }
   void Do(action::Activate& activate) { options_.on_epoch(activate.record); }
@@ -234,6 +248,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
 
   Options options_;
   ringwood::Status stopped_;        // what who comes later is told. Touched only on loop_
+  v1::EpochRecord record_;          // as it is kept; touched only on loop_
   Membership membership_;           // touched only on loop_
   std::map<CallId, Answer> calls_;  // touched only on loop_
   std::map<StreamId, std::shared_ptr<MemberStream>> streams_;  // touched only on loop_

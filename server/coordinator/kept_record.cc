@@ -9,7 +9,8 @@
 namespace ringwood {
 
 Status CheckNewer(const v1::EpochRecord& kept, const v1::EpochRecord& record) {
-  if (record.epoch() > kept.epoch()) return OkStatus();
+  const bool ends = record.epoch() == kept.epoch() && record.members().empty();
+  if (record.epoch() > kept.epoch() || ends) return OkStatus();
   return Refused(absl::StrFormat("epoch %d is recorded already, %d is not newer", kept.epoch(),
                                  record.epoch()));
 }

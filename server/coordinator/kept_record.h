@@ -9,7 +9,8 @@
 
 namespace ringwood {
 
-// Refused unless `record` is of a newer epoch than the one that is kept.
+// Refused unless `record` is of a newer epoch than the one that is kept, or the end of that one:
+// without members.
 Status CheckNewer(const v1::EpochRecord& kept, const v1::EpochRecord& record);
 
 // HMAC-SHA-256 of an incarnation under `key`: enough to compare with, and of no use to who reads

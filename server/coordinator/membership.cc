@@ -74,6 +74,15 @@ bool Membership::Recovers() const {
   return phase_ != Phase::kRunning && phase_ != Phase::kStopped && epoch_ && epoch_->Recovers();
 }
 
+uint64_t Membership::ended() const {
+  if (epoch_) {
+    const bool goes_on = epoch_->state() == Epoch::State::kRunning || epoch_->Recovers();
+    return goes_on ? 0 : epoch_->record().epoch();
+  }
+  const bool left = reattachment_ && reattachment_->over() && reattachment_->AllLeft();
+  return left ? reattachment_->record().epoch() : 0;
+}
+
 std::vector<Awaited> Membership::AwaitedNow() const {
   if (reattachment_ && !epoch_) return reattachment_->AwaitedBy(now_);
   return Recovers() ? epoch_->AwaitedBy(now_) : std::vector<Awaited>();

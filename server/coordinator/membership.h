@@ -49,6 +49,8 @@ class Membership {
   std::optional<uint32_t> SlotOf(uint64_t epoch, uint32_t node) const;
   uint64_t epoch() const { return gathering_.record().epoch(); }
   uint64_t step() const { return epoch_ ? epoch_->committed().round : 0; }
+  // The last epoch, where no member will come back to it: all have left, or the job failed. Else 0.
+  uint64_t ended() const;
 
  private:
   enum class Phase { kReattaching, kWaiting, kOpening, kRunning, kFailed, kStopped };

@@ -103,6 +103,21 @@ TEST_F(EtcdStore, KeepsTheNewestRecordWithoutIncarnations) {
   EXPECT_TRUE(again->Save(EpochRecordOf(8)).ok());
 }
 
+TEST_F(EtcdStore, KeepsTheEndOfAnEpoch) {
+  Candidate server(*etcd_, "h1:70");
+  const int64_t revision = server.AwaitLeads();
+  auto store = server.Store(revision);
+  ASSERT_TRUE(store->Save(EpochRecordOf(2)).ok());
+  v1::EpochRecord over = EpochRecordOf(2);
+  over.clear_members();
+  EXPECT_TRUE(store->Save(over).ok());
+  const auto loaded = server.Store(revision)->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->epoch(), 2u);
+  EXPECT_EQ(loaded->members_size(), 0);
+  EXPECT_FALSE(store->Save(EpochRecordOf(2)).ok());
+}
+
 TEST_F(EtcdStore, AnEarlierSaveThatArrivesLateIsNotTakenBack) {
   Candidate server(*etcd_, "h1:70");
   const int64_t revision = server.AwaitLeads();

@@ -185,6 +185,32 @@ TEST(Server, ResumesFromTheNewestCompleteCheckpoint) {
   EXPECT_TRUE(VerifyCheckpoint(directory.path(), {0, 20}).ok());
 }
 
+// None of them comes back to a server that is started again.
+TEST(Server, AJobThatHasEndedIsNotWaitedFor) {
+  for (const bool fails : {false, true}) {
+    SCOPED_TRACE(fails);
+    Directory directory;
+    const ServerOptions options = Embedded(directory.path() + "/store");
+    {
+      auto server = Server::Start(options);
+      ASSERT_TRUE(server.ok()) << server.status();
+      Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+      JoinBoth(a, b);
+      AgreeBoth(a, b);
+      ExpectCommit(a, b, 1);
+      fails ? b.StopAttending() : static_cast<void>(a.Leave().ok() && b.Leave().ok());
+      while (a.Status().phase() == "running") std::this_thread::yield();
+    }
+    auto again = Server::Start(options);
+    ASSERT_TRUE(again.ok()) << again.status();
+    Worker asks((*again)->port(), 0, 2);
+    EXPECT_EQ(asks.Status().phase(), "waiting");
+    Worker a((*again)->port(), 0, 2), b((*again)->port(), 1, 2);
+    JoinBoth(a, b);
+    EXPECT_EQ(a.joined.epoch(), 2u);
+  }
+}
+
 TEST(Server, LoadsItemsOfAnyRankIntoAnotherWorld) {
   Directory directory;
   {
