@@ -185,7 +185,9 @@ void Server::Parts::StandBy(const EtcdAddress& etcd) {
   seat.leads = [this, etcd,
                 patience = Seconds(static_cast<double>(seat.lease_seconds))](int64_t revision) {
     const Status served = Serve(MakeEtcdCoordStore({etcd, revision, options.token, patience}));
-    if (!served.ok()) Fail(served);
+    // Damage stays: starting again does not help.
+    const bool damaged = served.code() == StatusCode::kDataLoss;
+    if (!served.ok()) Fail(damaged ? Refused(Message(served)) : served);
   };
   seat.deposed = [this](const Status& why) {
     Fail(why);

@@ -35,7 +35,7 @@ class RocksCoordStore : public CoordStore {
     const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kKey, &value);
     if (!got.IsNotFound()) {
       RW_RETURN_IF_ERROR(FromRocks(got, name_));
-      RW_ASSIGN_OR_RETURN(kept_, Unseal<v1::EpochRecord>(value, "the coordinator's record"));
+      RW_ASSIGN_OR_RETURN(kept_, Unseal<v1::EpochRecord>(value, "the record in " + name_));
     }
     const std::string witness = ReadWitness(directory_);
     if (!witness.empty() && kept_.epoch() < std::strtoull(witness.c_str(), nullptr, 10)) {

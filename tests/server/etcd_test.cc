@@ -135,6 +135,21 @@ TEST_F(EtcdStore, AnEarlierSaveThatArrivesLateIsNotTakenBack) {
   EXPECT_TRUE(store->Save(EpochRecordOf(10)).ok());
 }
 
+TEST_F(EtcdStore, ADamagedRecordIsNamedWithWhatToDo) {
+  Candidate server(*etcd_, "h1:70");
+  const int64_t revision = server.AwaitLeads();
+  EtcdClient client(etcd_->address());
+  etcdserverpb::TxnRequest request;
+  etcdserverpb::PutRequest* const put = request.add_success()->mutable_request_put();
+  put->set_key("jobs/a/epoch");
+  put->set_value("nothing of ours");
+  ASSERT_TRUE(client.Txn(request, Now() + Seconds(kPatienceSeconds)).ok());
+  const Status damaged = server.Store(revision)->Load().status();
+  EXPECT_EQ(damaged.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(Message(damaged), AllOf(HasSubstr("record jobs/a/epoch in etcd://"),
+                                      HasSubstr("`etcdctl del jobs/a/epoch`")));
+}
+
 TEST_F(EtcdStore, ADeposedLeaderWritesAndReadsNothing) {
   Candidate first(*etcd_, "h1:70", kShortLeaseSeconds);
   const int64_t revision = first.AwaitLeads();

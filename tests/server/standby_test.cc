@@ -102,6 +102,19 @@ TEST_F(Standby, ServesWhenTheLeaderEndsAndCountsOn) {
   ExpectCommit(a, b, 1);
 }
 
+TEST_F(Standby, ADamagedRecordEndsItForGood) {
+  EtcdClient client(etcd_->address());
+  etcdserverpb::TxnRequest request;
+  etcdserverpb::PutRequest* const put = request.add_success()->mutable_request_put();
+  put->set_key("job/epoch");
+  put->set_value("nothing of ours");
+  ASSERT_TRUE(client.Txn(request, Now() + Seconds(kStandbySeconds)).ok());
+  const auto server = Start();
+  const Status ended = server->server->Wait(Seconds(kStandbySeconds));
+  EXPECT_EQ(ended.code(), StatusCode::kFailedPrecondition) << ended;
+  EXPECT_THAT(Message(ended), HasSubstr("record job/epoch in etcd://"));
+}
+
 TEST_F(Standby, ALeaderWithoutEtcdSaysThatItMustEnd) {
   auto server = Start();
   ASSERT_TRUE(server->Serves());

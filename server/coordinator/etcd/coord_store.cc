@@ -19,7 +19,8 @@ class EtcdCoordStore : public CoordStore {
   explicit EtcdCoordStore(EtcdCoordStoreOptions options)
       : options_(std::move(options)),
         client_(options_.etcd),
-        name_("the coordinator's record in " + options_.etcd.text()) {}
+        name_("the coordinator's record " + options_.etcd.record_key() + " in " +
+              options_.etcd.text()) {}
 
   StatusOr<v1::EpochRecord> Load() override {
     etcdserverpb::TxnRequest request = AsLeader();
@@ -85,7 +86,12 @@ class EtcdCoordStore : public CoordStore {
     kept_.Clear();
     modified_ = 0;
     if (const auto stored = ReadBy(read)) {
-      RW_ASSIGN_OR_RETURN(kept_, Unseal<v1::EpochRecord>(stored->value(), name_));
+      StatusOr<v1::EpochRecord> read = Unseal<v1::EpochRecord>(stored->value(), name_);
+      if (!read.ok()) {
+        return Corrupt(Message(read.status()) + ": `etcdctl del " + options_.etcd.record_key() +
+                       "` gives it up, and the job begins again from its newest checkpoint");
+      }
+      kept_ = *std::move(read);
       modified_ = stored->mod_revision();
     }
     return OkStatus();
