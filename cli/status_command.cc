@@ -59,7 +59,9 @@ std::string JobsText(const v1::JobsResponse& jobs) {
   std::vector<std::vector<std::string>> rows = {
       {"JOB", "STATE", "RANKS", "EPOCH", "STEP", "STEPS/S", "STORE", "CALLS", "REFUSED", "IDLE"}};
   std::string notes;
+  int open = 0;
   for (const v1::DeployedJob& job : jobs.jobs()) {
+    open += job.phase() == "open";
     const bool known = job.phase() == "open" && !job.state().empty();
     const std::string state = known ? job.state() : job.phase();
     rows.push_back({job.name(), state, std::to_string(job.ranks()), std::to_string(job.epoch()),
@@ -75,8 +77,10 @@ std::string JobsText(const v1::JobsResponse& jobs) {
       if (!note.empty()) notes += job.name() + ": " + note + "\n";
     }
   }
-  return FormatTable(rows) + notes +
-         absl::StrFormat("%d of at most %d jobs are open\n", jobs.jobs_size(), jobs.most_jobs());
+  if (jobs.most_jobs() > 0) {  // else the token is of one job
+    notes += absl::StrFormat("%d of at most %d jobs are open\n", open, jobs.most_jobs());
+  }
+  return FormatTable(rows) + notes;
 }
 
 void PrintJobsJson(const v1::JobsResponse& jobs) {
@@ -101,7 +105,9 @@ void PrintJobsJson(const v1::JobsResponse& jobs) {
                    {"max_store_bytes", job.max_store_bytes()},
                    {"max_memory_bytes", job.max_memory_bytes()}});
   }
-  PrintJson({{"jobs", std::move(all)}, {"most_jobs", jobs.most_jobs()}});
+  nlohmann::json told = {{"jobs", std::move(all)}};
+  if (jobs.most_jobs() > 0) told["most_jobs"] = jobs.most_jobs();
+  PrintJson(told);
 }
 
 Status ExecuteJobs(const CommandContext& context, const StatusFlags& flags) {

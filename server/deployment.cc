@@ -240,7 +240,7 @@ void Deployment::Refresh() {
 v1::JobsResponse Deployment::Describe(std::string_view token) {
   absl::MutexLock lock(&mutex_);
   v1::JobsResponse response = known_.Describe(register_, JobOfToken(token), Now());
-  response.set_most_jobs(static_cast<uint32_t>(options_.jobs));
+  if (JobOfToken(token).empty()) response.set_most_jobs(static_cast<uint32_t>(options_.jobs));
   return response;
 }
 

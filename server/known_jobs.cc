@@ -3,7 +3,9 @@
 namespace ringwood {
 namespace {
 
+// A status names the members of an epoch that has failed, too.
 uint32_t RanksOf(const v1::StatusResponse& status) {
+  if (status.phase() == "failed") return 0;
   uint32_t ranks = 0;
   for (const v1::Member& member : status.members()) ranks += member.role() == v1::ROLE_WORKER;
   return ranks;

@@ -150,6 +150,8 @@ def test_commands_see_a_job_by_its_token_and_the_deployment_by_its_own(deploymen
     assert refused.code == CONFIGURATION and "ringwood token job NAME" in refused.output, refused.output
     text = run([PROGRAM, "jobs", "--coordinator", address, "--token-file", secret])
     assert text.code == 0 and "seen" in text.output and "1 of at most 4 jobs are open" in text.output, text.output
+    own = run([PROGRAM, "jobs", "--coordinator", address, "--token-file", token])
+    assert own.code == 0 and "seen" in own.output and "jobs are open" not in own.output, own.output
     assert run([PROGRAM, "jobs", "--store", tmp_path / "store"]).code == 0
     by_folder = run([PROGRAM, "status", "--store", tmp_path / "store" / "jobs" / "seen"])
     assert by_folder.code == 0 and "running" in by_folder.output, by_folder.output

@@ -148,6 +148,7 @@ TEST(Deployment, AJobsTokenOpensNoOtherAndTheDeploymentsNone) {
   const v1::JobsResponse own = Jobs(port).All(TokenOf("one"));
   ASSERT_EQ(own.jobs_size(), 1);
   EXPECT_EQ(own.jobs(0).name(), "one");
+  EXPECT_EQ(own.most_jobs(), 0u) << "which others there are is not told";
 }
 
 TEST(Deployment, AJobThatMakesTooManyCallsIsSlowedAndOthersAreNot) {
@@ -377,6 +378,14 @@ TEST(KnownJobs, AreDescribedWithWhatTheRegisterAndTheLastLookSay) {
   EXPECT_EQ(all.jobs(1).phase(), "opening");
   EXPECT_EQ(all.jobs(1).state(), "") << "nobody has looked at it";
   EXPECT_EQ(all.jobs(1).max_store_bytes(), 2000u);
+}
+
+TEST(KnownJobs, AJobThatHasFailedHasNoRanks) {
+  v1::StatusResponse status = TrainsWith(3, 7);
+  status.set_phase("failed");
+  KnownJobs known;
+  known.Saw("one", status, 0);
+  EXPECT_EQ(known.Describe(OneOpen(), "one", Now()).jobs(0).ranks(), 0u);
 }
 
 TEST(KnownJobs, WhoAsksForOneJobHearsOfNoOther) {
