@@ -121,7 +121,8 @@ void Gathering::RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox*
   out->Reply(refused.call,
              AlreadyExists(absl::StrFormat(
                  "%s runs in epoch %d already; a second one was started on host %s: end the first, "
-                 "or start a second job against a server of its own",
+                 "or start the second as another job: with a server of its own, or in a service "
+                 "with a token of its own (`ringwood token job NAME`)",
                  LabelOfJoin(member), record_.epoch(), refused.request.host())));
 }
 
