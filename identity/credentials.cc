@@ -7,10 +7,15 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -23,11 +28,34 @@ constexpr size_t kLineBytes = 500;
 
 constexpr unsigned kReadAgainSeconds = 5;
 
+// Whether a line of the library says something new: where a connection is tried again and again,
+// each failure has the same few.
+class Repetition {
+ public:
+  bool IsNew(std::string_view line, TimePoint now) {
+    const absl::MutexLock lock(&mutex_);
+    if (now - since_ > kWindow) {
+      said_.clear();
+      since_ = now;
+    }
+    return said_.size() >= kMostLines || said_.emplace(line).second;
+  }
+
+ private:
+  static constexpr Duration kWindow = std::chrono::seconds(10);
+  static constexpr size_t kMostLines = 100;  // in a window; those beyond are all new
+  absl::Mutex mutex_;
+  std::set<std::string> said_ ABSL_GUARDED_BY(mutex_);  // in this window
+  TimePoint since_ ABSL_GUARDED_BY(mutex_);
+};
+
 // The library writes a line for each failed handshake, and strangers can make as many as they like:
 // ours are limited. And one for each that this process's own closing cut off: that is no error.
 void LogLibraryLine(gpr_log_func_args* line) {
   if (line->severity != GPR_LOG_SEVERITY_ERROR) return;
   if (std::string_view(line->message).find("::cancel_check_peer") != std::string_view::npos) return;
+  static Repetition* const repetition = new Repetition;  // threads of the library outlive statics
+  if (!repetition->IsNew(line->message, Now())) return;
   Log(LogLevel::kWarning, "grpc", Printable(line->message, kLineBytes));
 }
 

@@ -1,15 +1,18 @@
 #include "identity/identity.h"
 
 #include <gmock/gmock.h>
+#include <grpc/support/log.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
 #include "identity/authority.h"
+#include "identity/credentials.h"
 #include "identity/private_file.h"
 
 namespace ringwood {
@@ -61,6 +64,20 @@ TEST_F(IdentityFolder, IsReadAsItWasIssued) {
   ASSERT_TRUE(identity.ok()) << identity.status();
   EXPECT_EQ(identity->name, name_);
   EXPECT_EQ(identity->validity, (Validity{now_ - 60, now_ + kDay}));
+}
+
+TEST_F(IdentityFolder, AHandshakeThatFailsAgainAndAgainIsSaidOnce) {
+  const Authority authority = MakeAuthority();
+  ASSERT_TRUE(Credentials::Open(Write(authority.certificate(), Issue(authority)), now_).ok());
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);  // as grpc_init does
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    gpr_log(GPR_ERROR, "Handshake failed: one reason");
+    gpr_log(GPR_ERROR, "Handshake failed: another");
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
+  EXPECT_THAT(said, AllOf(HasSubstr("one reason"), HasSubstr("another")));
 }
 
 TEST_F(IdentityFolder, IsItsOwnersAlone) {
