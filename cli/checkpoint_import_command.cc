@@ -8,10 +8,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
 #include "client/options/options.h"
+#include "launch/signals.h"
 #include "server/store/portable/checkpoint_import.h"
 
 namespace ringwood {
@@ -31,7 +33,7 @@ std::string ShellWord(const std::string& text) {
   return plain ? text : "'" + absl::StrReplaceAll(text, {{"'", "'\\''"}}) + "'";
 }
 
-Status Import(ImportFlags* flags) {
+Status Import(CommandContext* context, ImportFlags* flags) {
   KeepStorePrivate();
   ImportRequest& request = flags->request;
   if (!flags->common.further().empty()) {
@@ -46,10 +48,21 @@ Status Import(ImportFlags* flags) {
     if (*job == 0) return Invalid("--job: 0 is no job");
     request.job = *job;
   }
+  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP};
+  int signal = 0;
   const auto imported = [&] {
     ProgressBar bar("importing");
-    return ImportCheckpoint(request, ShownOn(&bar));
+    return ImportCheckpoint(
+        request, [&, shown = ShownOn(&bar)](const CheckpointId& id, uint64_t done, uint64_t all) {
+          signal = signals.Next();
+          return signal == 0 ? shown(id, done, all) : Aborted("ended by a signal");
+        });
   }();
+  if (signal != 0) {
+    Log(LogLevel::kWarning, "ended by a signal: nothing was imported");
+    context->exit_code = 128 + signal;
+    return OkStatus();
+  }
   RW_RETURN_IF_ERROR(imported.status());
   const int tensors = imported->items_size() - 1;  // and the file's header
   const std::string job = JobName(request.job);
@@ -90,7 +103,7 @@ void AddCheckpointImport(Command parent, CommandContext* context) {
       .ShowDefault();
   command.Value("--job", &flags->job, "Let this job resume from it; without it a new one")
       .Takes("JOB");
-  command.Run(context, [flags] { return Import(flags.get()); });
+  command.Run(context, [context, flags] { return Import(context, flags.get()); });
 }
 
 }  // namespace ringwood

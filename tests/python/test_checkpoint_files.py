@@ -1,8 +1,10 @@
 """Checkpoints as files of other tools: what is exported is the trainer's state, to the bit."""
 
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 
 import pytest
@@ -175,6 +177,22 @@ def test_a_file_of_transformers_kind_is_imported_and_exported_again(tmp_path):
     ended = run([PROGRAM, "checkpoint", "export", "--store", tmp_path / "store", "--safetensors", tmp_path / "out"])
     assert ended.code == 0, ended.output
     assert same(safetensors.load_file(tmp_path / "out"), state)
+
+
+def test_an_import_that_is_interrupted_leaves_nothing(tmp_path):
+    """The signal is there from the start, and waits until the command looks."""
+    safetensors.save_file({"w": torch.zeros(1000)}, tmp_path / "in.safetensors")
+
+    def interrupt():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    ended = subprocess.run([PROGRAM, "checkpoint", "import", "--store", tmp_path / "store", "--safetensors",
+                            tmp_path / "in.safetensors"], preexec_fn=interrupt, capture_output=True, text=True)
+    assert ended.returncode == 128 + signal.SIGINT and "nothing was imported" in ended.stderr, ended
+    assert not list((tmp_path / "store" / "checkpoints" / "incoming").iterdir())
+    listed = run([PROGRAM, "checkpoint", "list", "--store", tmp_path / "store", "--json"])
+    assert listed.code == 0 and '"step"' not in listed.output, listed.output
 
 
 def test_what_cannot_be_imported_is_said(trained, tmp_path):

@@ -126,6 +126,30 @@ TEST_F(ImportTest, WhatIsNoSafetensorsFileLeavesNoStore) {
   EXPECT_FALSE(fs::exists(store_));
 }
 
+TEST_F(ImportTest, OneThatIsEndedLeavesNothing) {
+  Write();
+  int chunks = 0;
+  const Status ended =
+      ImportCheckpoint({store_, file_, 9, 0, 1}, [&](const CheckpointId&, uint64_t, uint64_t) {
+        return ++chunks < 2 ? OkStatus() : Aborted("enough");
+      }).status();
+  EXPECT_EQ(ended.code(), StatusCode::kAborted) << ended;
+  EXPECT_TRUE(fs::is_empty(store_ + "/checkpoints/incoming"));
+  EXPECT_TRUE(ListCheckpoints(store_)->empty());
+}
+
+TEST_F(ImportTest, AStoreOfPartsAloneIsRefused) {
+  Write();
+  ASSERT_TRUE(PrepareStore(store_).ok());
+  ASSERT_TRUE(PreparePartsFolder(store_, 1).ok());
+  ASSERT_TRUE(CheckpointStore::Open(PartsFolder(store_, 1)).ok());
+  EXPECT_THAT(Message(Import().status()),
+              HasSubstr("has parts of the checkpoints of another store"));
+  // The main store may have the same directory.
+  ASSERT_TRUE(CheckpointStore::Open(store_ + "/checkpoints").ok());
+  EXPECT_TRUE(Import().ok());
+}
+
 TEST_F(ImportTest, AFileThatEndsEarlyOrADiskThatIsFullMakesNoCheckpoint) {
   Write();
   fs::resize_file(file_, fs::file_size(file_) - 1);

@@ -39,6 +39,14 @@ Status CheckNames(const Safetensors& content) {
   return OkStatus();
 }
 
+// No job resumes from what is in a store that only keeps parts of another one's checkpoints.
+Status CheckIsMain(const std::string& store) {
+  if (PartsFolders(store).empty() || HasDatabase(store + "/checkpoints")) return OkStatus();
+  return Refused(store +
+                 " has parts of the checkpoints of another store, and none of its own: import into "
+                 "the --store of the server that coordinates");
+}
+
 // The one stripe of a checkpoint in the making. What was not published is dropped.
 class Import {
  public:
@@ -113,6 +121,7 @@ StatusOr<v1::CheckpointManifest> ImportCheckpoint(const ImportRequest& request,
   RW_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(request.file));
   RW_RETURN_IF_ERROR(CheckNames(file->content()));
   if (file->content().tensors.empty()) return Invalid(request.file + " has no tensors");
+  RW_RETURN_IF_ERROR(CheckIsMain(request.store));
   RW_RETURN_IF_ERROR(PrepareStore(request.store));
   RW_ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(request.store + "/checkpoints"));
   store->Keep({.newest = std::numeric_limits<size_t>::max()});  // the server's to decide
@@ -129,11 +138,13 @@ StatusOr<v1::CheckpointManifest> ImportCheckpoint(const ImportRequest& request,
       }));
   uint64_t done = 0;
   const uint64_t all = file->content().DataBytes();
-  for (const Safetensor& tensor : file->content().tensors) {  // in the order of the file
-    RW_RETURN_IF_ERROR(import.Add(kModelPrefix + tensor.name, tensor.type, tensor.bytes,
-                                  [&](uint64_t bytes) { return file->Next(bytes); }));
-    done += tensor.bytes;
+  const auto next = [&](uint64_t bytes) -> StatusOr<std::string> {
+    done += bytes;
     if (progress) RW_RETURN_IF_ERROR(progress(id, done, all));
+    return file->Next(bytes);
+  };
+  for (const Safetensor& tensor : file->content().tensors) {  // in the order of the file
+    RW_RETURN_IF_ERROR(import.Add(kModelPrefix + tensor.name, tensor.type, tensor.bytes, next));
   }
   return import.Publish(request);
 }
