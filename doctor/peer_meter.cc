@@ -181,7 +181,7 @@ StatusOr<std::unique_ptr<PeerListener>> PeerListener::Open(const std::string& ad
   for (const uint16_t port : PortsToTry(ports, Unpredictable())) {
     name.set_port(port);
     const int socket = BindTcp(name, true);
-    if (socket >= 0 && ::listen(socket, kBacklog) == 0) {
+    if (socket >= 0 && ListenTcp(socket, kBacklog) == 0) {
       return std::unique_ptr<PeerListener>(
           new PeerListener(socket, SocketAddress::OfSocket(socket).port(), token));
     }

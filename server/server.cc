@@ -26,17 +26,6 @@
 #include "server/whereabouts.h"
 
 namespace ringwood {
-namespace {
-
-// What would end a server that stands by only when it leads. The leader may have the databases
-// open.
-Status CheckStoreAhead(const std::string& store) {
-  if (store.empty()) return OkStatus();
-  if (PrepareStore(store).ok()) return OkStatus();
-  return PrepareStore(store);  // another server may have made it at the same moment
-}
-
-}  // namespace
 
 struct Server::Parts {
   ServerOptions options;
@@ -225,7 +214,8 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   } else {
     RW_ASSIGN_OR_RETURN(const EtcdAddress etcd,
                         ParseEtcdAddress(options.coord_store, options.etcd_tls));
-    RW_RETURN_IF_ERROR(CheckStoreAhead(options.store));
+    // What would end it only when it leads. The leader may have the databases open.
+    if (!options.store.empty()) RW_RETURN_IF_ERROR(PrepareStoreAhead(options.store));
     server->parts_->StandBy(etcd);
   }
   return server;

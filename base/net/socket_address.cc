@@ -95,13 +95,23 @@ int BindTcp(const SocketAddress& address, bool reuse) {
   const int made = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (made < 0) return -1;
   const int on = 1;
-  if (reuse) setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address.family() == AF_INET6) setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   if (bind(made, address.name(), address.size()) == 0) return made;
+  // Sockets that all have this option share a port until one listens: so it is the second try.
+  if (errno == EADDRINUSE && reuse) {
+    setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(made, address.name(), address.size()) == 0) return made;
+  }
   const int error = errno;
   close(made);
   errno = error;
   return -1;
+}
+
+int ListenTcp(int bound, int backlog) {
+  const int on = 1;
+  setsockopt(bound, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  return listen(bound, backlog);
 }
 
 }  // namespace ringwood

@@ -54,7 +54,10 @@ class SocketAddress {
 inline bool IsIpv6(const std::string& ip) { return ip.find(':') != std::string::npos; }
 
 // A TCP socket of the address's family, bound to it; the caller owns the descriptor. -1 with errno.
-// `reuse`: also where connections of a socket that is closed are still ending.
+// `reuse`: also where connections of a ListenTcp socket that is closed are still ending.
 int BindTcp(const SocketAddress& address, bool reuse);
+
+// listen(), for a socket of BindTcp: after its end its port can be bound at once with `reuse`.
+int ListenTcp(int bound, int backlog);
 
 }  // namespace ringwood

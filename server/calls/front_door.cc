@@ -131,7 +131,7 @@ StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address,
 }
 
 Status FrontDoor::Listen() {
-  return listen(listener_, kBacklog) == 0 ? OkStatus() : WhyNot(address_, errno);
+  return ListenTcp(listener_, kBacklog) == 0 ? OkStatus() : WhyNot(address_, errno);
 }
 
 FrontDoor::FrontDoor(int listener, const std::string& address, int port,

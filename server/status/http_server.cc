@@ -172,7 +172,7 @@ class HttpServer::Door {
   }
 
   Status Listen() {
-    if (::listen(acceptor_.native_handle(), kBacklog) != 0) return Refused(WhyNot(errno));
+    if (ListenTcp(acceptor_.native_handle(), kBacklog) != 0) return Refused(WhyNot(errno));
     Accept();
     for (int i = 0; i < kThreads; ++i) {
       threads_.emplace_back([this] {

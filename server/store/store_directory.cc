@@ -155,7 +155,9 @@ StatusOr<int> FormatOf(const std::string& directory) {
 
 Status CheckStore(const std::string& directory) { return FormatOf(directory).status(); }
 
-Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
+namespace {
+
+Status Prepare(const std::string& directory, bool raises_format, rocksdb::Env* env) {
   RW_ASSIGN_OR_RETURN(const std::string place, PlaceOf(directory, env));
   if (!HasStrangers(place)) {
     chmod(place.c_str(), 0700);  // it is empty; CheckOwner checks the result
@@ -165,7 +167,7 @@ Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
   }
   RW_ASSIGN_OR_RETURN(const int format, FormatOf(place));
   RW_RETURN_IF_ERROR(CheckOwner(place));
-  if (format < kStoreFormat) {
+  if (format < kStoreFormat && raises_format) {
     Log(LogLevel::kInfo,
         absl::StrFormat(
             "the store %s is of format %d from now on (it was %d): older versions refuse it",
@@ -178,6 +180,17 @@ Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
     RW_RETURN_IF_ERROR(CheckOwner(place + database));
   }
   return OkStatus();
+}
+
+}  // namespace
+
+Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
+  return Prepare(directory, true, env);
+}
+
+Status PrepareStoreAhead(const std::string& directory) {
+  const auto prepare = [&] { return Prepare(directory, false, rocksdb::Env::Default()); };
+  return prepare().ok() ? OkStatus() : prepare();
 }
 
 Status MarkDivided(const std::string& directory, rocksdb::Env* env) {

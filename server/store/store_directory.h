@@ -30,6 +30,10 @@ inline constexpr int kOldestStoreFormat = 1;
 // versions that know only the older one would remove what checkpoints share.
 Status PrepareStore(const std::string& directory, rocksdb::Env* env = rocksdb::Env::Default());
 
+// The same for a server that opens the store later, if at all: one that is there keeps its format,
+// and another server may make it at the same moment.
+Status PrepareStoreAhead(const std::string& directory);
+
 // As a store that shares checkpoints, from now on: a version that does not know this refuses it,
 // and does not take its checkpoints for damaged ones.
 Status MarkDivided(const std::string& directory, rocksdb::Env* env = rocksdb::Env::Default());

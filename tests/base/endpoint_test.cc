@@ -120,9 +120,27 @@ TEST_P(BindTcpTest, TakesAPortOnce) {
   const SocketAddress taken = SocketAddress::OfSocket(first);
   EXPECT_EQ(taken.ip(), GetParam());
   EXPECT_GT(taken.port(), 0);
-  EXPECT_EQ(BindTcp(taken, false), -1);
-  EXPECT_EQ(errno, EADDRINUSE);
+  for (const bool reuse : {false, true}) {
+    EXPECT_EQ(BindTcp(taken, reuse), -1);
+    EXPECT_EQ(errno, EADDRINUSE);
+  }
   close(first);
+}
+
+TEST_P(BindTcpTest, TakesThePortOfOneWhoseConnectionsAreStillEnding) {
+  const int first = BindTcp(*SocketAddress::Parse(GetParam(), 0), true);
+  if (first < 0 && errno == EADDRNOTAVAIL) GTEST_SKIP() << "this machine has no " << GetParam();
+  ASSERT_EQ(ListenTcp(first, 1), 0) << errno;
+  const SocketAddress taken = SocketAddress::OfSocket(first);
+  const int client = socket(taken.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(client, taken.name(), taken.size()), 0) << errno;
+  close(accept(first, nullptr, nullptr));  // who closes first has it ending for a minute
+  close(client);
+  close(first);
+  EXPECT_EQ(BindTcp(taken, false), -1);
+  const int second = BindTcp(taken, true);
+  EXPECT_GE(second, 0) << errno;
+  close(second);
 }
 
 }  // namespace

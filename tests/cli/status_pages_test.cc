@@ -296,6 +296,14 @@ TEST(HttpServer, APortInUseIsRefusedByName) {
                                        [](const HttpRequest&) { return HttpAnswer(); });
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(Message(second.status()), HasSubstr("the port is in use"));
+  // One that is taken and does not listen yet is as well.
+  const auto open = [](int port) {
+    return HttpServer::Open("127.0.0.1:" + std::to_string(port), "",
+                            [](const HttpRequest&) { return HttpAnswer(); });
+  };
+  const auto first = open(0);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(Message(open((*first)->port()).status()), HasSubstr("the port is in use"));
 }
 
 }  // namespace

@@ -127,6 +127,35 @@ TEST_F(Standby, ALeaderWithoutEtcdSaysThatItMustEnd) {
   EXPECT_EQ(over.code(), StatusCode::kUnavailable) << over;
 }
 
+TEST_F(Standby, AStoreKeepsItsFormatUntilItLeads) {
+  Directory directory;
+  const std::string store = directory.path() + "/store";
+  auto first = Start(store);
+  ASSERT_TRUE(first->Serves());
+  const auto write = [&] { std::ofstream(store + "/FORMAT") << "ringwood-store 1\n"; };
+  const auto read = [&] {
+    std::string line;
+    std::ifstream file(store + "/FORMAT");
+    std::getline(file, line);
+    return line;
+  };
+  write();
+  auto second = Start(store);
+  EXPECT_EQ(read(), "ringwood-store 1");
+  first->server->Stop();
+  ASSERT_TRUE(second->Serves());
+  EXPECT_EQ(read(), "ringwood-store 2");
+}
+
+TEST_F(Standby, TwoThatStandByHaveNotTheSamePort) {
+  for (int member = 0; member < EtcdCluster::kMembers; ++member) etcd_->Kill(member);  // none leads
+  auto first = Start();
+  ServerOptions options = Embedded();
+  options.coord_store = etcd_->address().text();
+  options.listen = "127.0.0.1:" + std::to_string(first->server->port());
+  EXPECT_THAT(Message(Server::Start(options).status()), HasSubstr("the port is in use"));
+}
+
 // The leader that was stopped for a while has the store open until it learns that it leads no more.
 class StandbyWithAStoreInUse : public Standby {
  protected:
