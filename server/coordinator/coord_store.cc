@@ -49,7 +49,7 @@ class RocksCoordStore : public CoordStore {
   Status Save(const v1::EpochRecord& record) override {
     RW_RETURN_IF_ERROR(CheckNewer(kept_, record));
     const bool gone = !HasDatabase(directory_);
-    if (gone) RW_RETURN_IF_ERROR(BeginAnew(directory_, env_));
+    if (gone) RW_RETURN_IF_ERROR(BeginAnew(directory_, "and no epoch begins", env_));
     if (broken_ || gone) RW_RETURN_IF_ERROR(Open(Duration::zero()));  // the cause may be gone
     rocksdb::WriteBatch batch;
     batch.Put(kKey, Seal(WithoutIncarnations(record, key_)));

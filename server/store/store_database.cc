@@ -19,7 +19,9 @@ Status StoreDatabase::Open(const LockPatience& patience) {
   ++openings_;
   reader_ = std::make_unique<CheckpointReader>(nullptr, name());
   db_.reset();
-  if (!first && !HasDatabase(directory_)) RW_RETURN_IF_ERROR(BeginAnew(directory_, options_.env));
+  if (!first && !HasDatabase(directory_)) {
+    RW_RETURN_IF_ERROR(BeginAnew(directory_, "training goes on", options_.env));
+  }
   RW_RETURN_IF_ERROR(CheckWitness());
   rocksdb::Options options = options_;
   guarded_ = GuardTables(options_.env);

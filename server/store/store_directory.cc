@@ -227,16 +227,15 @@ bool HasDatabase(const std::string& database) {
   return access((database + "/CURRENT").c_str(), F_OK) == 0;
 }
 
-Status BeginAnew(const std::string& database, rocksdb::Env* env) {
+Status BeginAnew(const std::string& database, const std::string& meanwhile, rocksdb::Env* env) {
   std::error_code error;
   const std::string store = fs::path(database).parent_path();
   if (!fs::is_empty(database, error) || error) {
     if (!fs::is_directory(store, error) || HasStrangers(store)) {
       return Unavailable(absl::StrFormat(
-          "the store %s was deleted, or its disk is gone: nothing is kept until it is back, "
-          "training goes on. Mount its disk again; if it is lost, begin anew: rm -rf %s && mkdir "
-          "%s",
-          store, store, store));
+          "the store %s was deleted, or its disk is gone: nothing is kept until it is back, %s. "
+          "Mount its disk again; if it is lost, begin anew: rm -rf %s && mkdir %s",
+          store, meanwhile, store, store));
     }
     RW_RETURN_IF_ERROR(PrepareStore(store, env));
   }

@@ -53,8 +53,10 @@ Status CheckStore(const std::string& directory);
 bool HasDatabase(const std::string& database);
 
 // Lets a database that is gone while a server runs be made anew: where its folder, or that of the
-// store around it, is there again and empty. Else Unavailable, with what to do.
-Status BeginAnew(const std::string& database, rocksdb::Env* env = rocksdb::Env::Default());
+// store around it, is there again and empty. Else Unavailable, with `meanwhile`, what holds until
+// then, and what to do.
+Status BeginAnew(const std::string& database, const std::string& meanwhile,
+                 rocksdb::Env* env = rocksdb::Env::Default());
 
 // Replaces a file atomically: after a crash it has the old content or the new one. Durable when it
 // returns. Follows no link, in a directory that only its owner can write to.

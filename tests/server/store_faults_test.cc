@@ -287,7 +287,9 @@ TEST_F(StoreFaults, AStoreThatIsDeletedUnderWaySaysSoAndBeginsAnewWhereItIsTold)
   const Status gone = SaveAll(&collector, {1, 2});
   EXPECT_EQ(gone.code(), StatusCode::kUnavailable) << gone;
   EXPECT_THAT(Message(gone), testing::HasSubstr("was deleted, or its disk is gone"));
-  EXPECT_EQ((*epochs)->Save(RecordOf(2)).code(), StatusCode::kUnavailable);
+  const Status refused = (*epochs)->Save(RecordOf(2));
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(refused), testing::HasSubstr("until it is back, and no epoch begins. Mount"));
   EXPECT_EQ((*checkpoints)->reader().Complete().status().code(), StatusCode::kUnavailable);
 
   fs::rename(folder_ + "/elsewhere", store);  // and comes back
