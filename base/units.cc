@@ -56,6 +56,7 @@ std::string FormatBytes(double bytes) {
 }
 
 std::string FormatSeconds(double seconds) {
+  if (std::fabs(seconds) >= 100) return absl::StrFormat("%.0f s", seconds);
   if (std::fabs(seconds) >= 1 || seconds == 0) return absl::StrFormat("%.3g s", seconds);
   if (std::fabs(seconds) >= 1e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);
   return absl::StrFormat("%.3g us", seconds * 1e6);

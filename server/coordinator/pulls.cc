@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/units.h"
 
 namespace ringwood {
 namespace {
@@ -67,9 +68,9 @@ void Pulls::Tick(uint64_t round, const std::string& state, TimePoint now, Outbox
       ++it;
       continue;
     }
-    out->Reply(call,
-               TimedOut(absl::StrFormat("no checkpoint began within %g s: %s; %s", waiting.seconds,
-                                        WhyNone(waiting.since_round, round, state), kTakeStored)));
+    out->Reply(call, TimedOut(absl::StrFormat(
+                         "no checkpoint began within %s: %s; %s", FormatSeconds(waiting.seconds),
+                         WhyNone(waiting.since_round, round, state), kTakeStored)));
     it = waiting_.erase(it);
   }
 }

@@ -9,6 +9,8 @@ TEST(Units, NoTimeIsInSeconds) {
   EXPECT_EQ(FormatSeconds(0), "0 s");
   EXPECT_EQ(FormatSeconds(2e-6), "2 us");
   EXPECT_EQ(FormatSeconds(-0.25), "-250 ms");
+  EXPECT_EQ(FormatSeconds(2.99999), "3 s");
+  EXPECT_EQ(FormatSeconds(12345.6), "12346 s");
 }
 
 TEST(Units, TimesAreReadAsPeopleTypeThem) {

@@ -252,7 +252,11 @@ TEST_F(ExportTest, WritesOnlyWhatIsAFileOfItsOwn) {
   EXPECT_THAT(Message(PartFile::Create(directory_ + "/folder", 1).status()),
               HasSubstr("no regular file"));
   EXPECT_THAT(Message(PartFile::Create(directory_ + "/nowhere/file", 1).status()),
-              HasSubstr("No such file or directory"));
+              HasSubstr("nowhere/file: No such file or directory"));
+  fs::create_directory(path + ".part");
+  auto three = PartFile::Create(path, 3);
+  ASSERT_TRUE(three.ok()) << three.status();
+  EXPECT_THAT(Message((*three)->Publish()), HasSubstr(path + " by way of " + path + ".part: "));
 }
 
 TEST_F(ExportTest, WritesTheFileThatALinkNames) {

@@ -120,7 +120,7 @@ TEST(Readers, OneThatWasHeldBeforeIsStillThereOrGone) {
 
 TEST(Readers, AWaitInVainSaysWhy) {
   Readers readers;
-  ASSERT_TRUE(readers.Enter(1, Wish(2, 30, 0, 10), At(0)).ok());
+  ASSERT_TRUE(readers.Enter(1, Wish(2, 30, 0, 9.99998), At(0)).ok());
   EXPECT_THAT(readers.Look({}, Silent, At(9.9)), IsEmpty());
   EXPECT_THAT(Texts(readers.Look({}, Silent, At(10))),
               ElementsAre("1: DEADLINE_EXCEEDED: the checkpoint of step 30 did not come within 10 "

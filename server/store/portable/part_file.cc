@@ -29,6 +29,12 @@ std::string FolderOf(const std::string& path) {
 
 std::string OpenAt(int descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
 
+// By errno: FILE.part may be a folder or a link.
+std::string CannotName(const std::string& path) {
+  const bool in_the_way = errno == EISDIR || errno == ELOOP || errno == EEXIST;
+  return "cannot write " + path + (in_the_way ? " by way of " + path + ".part" : "");
+}
+
 // Below zero: this file system cannot, or nobody could give it a name later.
 int OpenNameless(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
@@ -58,10 +64,10 @@ StatusOr<std::unique_ptr<PartFile>> PartFile::Create(const std::string& name, ui
   const std::string part = path + ".part";
   const int descriptor =
       open(part.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-  if (descriptor < 0) return Refused("cannot write " + part + ": " + std::strerror(errno));
+  if (descriptor < 0) return Refused(CannotName(path) + ": " + std::strerror(errno));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 || !IsStillNamed(descriptor, part)) {
     close(descriptor);
-    return Refused("another process writes " + part + ": wait for it, or give another name");
+    return Refused("another process writes " + path + ": wait for it, or give another name");
   }
   std::unique_ptr<PartFile> file(new PartFile(path, descriptor, true));
   RW_RETURN_IF_ERROR(file->Reserve(bytes));
@@ -98,7 +104,7 @@ Status PartFile::Name() {
   unlink(part_.c_str());
   if (linkat(AT_FDCWD, OpenAt(descriptor_).c_str(), AT_FDCWD, part_.c_str(), AT_SYMLINK_FOLLOW) !=
       0) {
-    return Failed("cannot name " + part_);
+    return Failed(CannotName(path_));
   }
   named_ = true;
   return OkStatus();
@@ -107,7 +113,7 @@ Status PartFile::Name() {
 Status PartFile::Publish() {
   if (fsync(descriptor_) != 0) return Failed("cannot sync " + path_);
   if (!named_) RW_RETURN_IF_ERROR(Name());
-  if (rename(part_.c_str(), path_.c_str()) != 0) return Failed("cannot rename " + part_);
+  if (rename(part_.c_str(), path_.c_str()) != 0) return Failed("cannot write " + path_);
   published_ = true;
   const int folder = open(FolderOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool synced = folder >= 0 && fsync(folder) == 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/units.h"
 
 namespace ringwood {
 namespace {
@@ -92,9 +93,9 @@ std::optional<StatusOr<CheckpointId>> Readers::AnswerTo(
   }
   if (is_read_back) {
     return TimedOut(absl::StrFormat(
-        "the store's only checkpoint, of step %d, was not read back from the disk within %g s: "
+        "the store's only checkpoint, of step %d, was not read back from the disk within %s: "
         "wait longer",
-        found.unread->step, waiting.seconds));
+        found.unread->step, FormatSeconds(waiting.seconds)));
   }
   if (least == CheckpointId{}) {
     const std::string of = absl::StrFormat(" of job %016x", waiting.wish.job());
@@ -105,8 +106,8 @@ std::optional<StatusOr<CheckpointId>> Readers::AnswerTo(
   const std::string what = absl::StrFormat("the checkpoint of step %d", least.step);
   if (!made.failed.ok()) return Annotate(made.failed, what + " failed");
   if (!overdue) return std::nullopt;
-  return TimedOut(
-      absl::StrFormat("%s did not come within %g s: %s", what, waiting.seconds, made.waits_for));
+  return TimedOut(absl::StrFormat("%s did not come within %s: %s", what,
+                                  FormatSeconds(waiting.seconds), made.waits_for));
 }
 
 void Readers::Read(const CheckpointId& id, TimePoint now) {
