@@ -89,7 +89,10 @@ void Deployment::OpenThoseThatWereOpen() {
     {
       absl::MutexLock lock(&mutex_);
       const auto answer = register_.Call(job, false, Now());
-      if (answer.verdict != JobRegister::Verdict::kOpen) continue;
+      if (answer.verdict != JobRegister::Verdict::kOpen) {
+        Log(LogLevel::kWarning, "the job " + job + " was open and is not: " + Message(answer.why));
+        continue;
+      }
     }
     // Its members look for it: until they had time to find it, it is not idle.
     Open(job, Seconds(ReattachGraceSeconds(OptionsOf(job))));

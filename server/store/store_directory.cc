@@ -133,7 +133,11 @@ Status NoStore(const std::string& directory) {
 // The format of a store that this version reads.
 StatusOr<int> FormatOf(const std::string& directory) {
   std::error_code error;
-  if (!fs::is_directory(directory, error)) {
+  const fs::file_type type = fs::status(directory, error).type();
+  if (type == fs::file_type::none) {
+    return Refused("cannot look at " + directory + ": " + error.message());
+  }
+  if (type != fs::file_type::directory) {
     return NotFound("there is no store at " + directory + ": give the --store of the training run");
   }
   const StatusOr<std::string> content = ReadSmallFile(directory + "/FORMAT");

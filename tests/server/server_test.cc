@@ -288,6 +288,13 @@ TEST(Server, RefusesAStoreThatIsLockedOrOfAnotherVersionOrNoStore) {
   EXPECT_NE(Message(stranger).find("not a Ringwood store"), std::string::npos) << stranger;
 }
 
+TEST(StoreDirectory, OneThatCannotBeLookedAtIsNotCalledMissing) {
+  EXPECT_EQ(CheckStore("/nonexistent/store").code(), StatusCode::kNotFound);
+  EXPECT_EQ(CheckStore("/dev/null/store").code(), StatusCode::kNotFound);
+  const Status status = CheckStore("/" + std::string(300, 'x'));
+  EXPECT_NE(Message(status).find("cannot look at /xxx"), std::string::npos) << status;
+}
+
 TEST(StoreDirectory, OfAServiceTheStoresOfItsJobsAreNamed) {
   Directory directory;
   const std::string jobs = directory.path() + "/jobs/";
