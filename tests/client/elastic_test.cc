@@ -437,7 +437,7 @@ TEST(Elastic, ACheckpointWhoseEpochEndsUnderItEndsAlikeOnAllRanks) {
           EXPECT_EQ(session->epoch(), 2u);
           int32_t sum = 1;
           const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
-          EXPECT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
+          EXPECT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum).ok());
           EXPECT_EQ(sum, kSlots) << "the calls after it are not told of the change a second time";
           EXPECT_TRUE(session->Close("").ok());
         });
