@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <string_view>
 #include <type_traits>
@@ -15,9 +14,6 @@
 
 namespace ringwood {
 namespace {
-
-constexpr const char* kOn[] = {"true", "on", "yes", "enable", "t", "y", "+"};
-constexpr const char* kOff[] = {"false", "off", "no", "disable", "f", "n", "-"};
 
 bool AreDigits(std::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
@@ -54,15 +50,5 @@ std::string ReadWhole(std::string* text) {
 
 template std::string ReadWhole<int>(std::string* text);
 template std::string ReadWhole<uint64_t>(std::string* text);
-
-std::optional<bool> ReadSwitch(const std::string& text) {
-  const std::string word = absl::AsciiStrToLower(text);
-  const auto is_word = [&](const char* each) { return word == each; };
-  if (std::any_of(std::begin(kOn), std::end(kOn), is_word)) return true;
-  if (std::any_of(std::begin(kOff), std::end(kOff), is_word)) return false;
-  int64_t number = 0;
-  if (absl::SimpleAtoi(word, &number)) return number > 0;
-  return std::nullopt;
-}
 
 }  // namespace ringwood

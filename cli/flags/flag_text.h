@@ -1,7 +1,6 @@
 // What the text of a flag or of its variable says: numbers and switches. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
 
 namespace ringwood {
@@ -13,8 +12,5 @@ std::string NumberProblem(const std::string& text, double least, double most, bo
 // with zeros, which that takes for octal. What is wrong with the text; "": nothing.
 template <typename T>
 std::string ReadWhole(std::string* text);
-
-// "on", "1", "yes", … and their contraries; nothing where the text is neither.
-std::optional<bool> ReadSwitch(const std::string& text);
 
 }  // namespace ringwood

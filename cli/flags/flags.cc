@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "absl/strings/match.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "cli/flags/command_context.h"
 #include "cli/flags/flag_text.h"
+#include "client/options/switch_text.h"
 
 namespace ringwood {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "client/options/option_table.h"
+#include "client/options/switch_text.h"
 
 namespace ringwood {
 namespace {
@@ -25,15 +25,6 @@ struct Given {
         absl::StrFormat("%s%s'%s' is not %s", source, source.empty() ? "" : "=", text, what));
   }
 };
-
-// As `ringwood run` reads its switches; nothing: the text is neither on nor off.
-std::optional<bool> ReadSwitch(const std::string& text) {
-  const std::string word = absl::AsciiStrToLower(text);
-  int number = 0;
-  if (word == "on" || word == "true" || word == "yes") return true;
-  if (word == "off" || word == "false" || word == "no") return false;
-  return absl::SimpleAtoi(word, &number) ? std::optional(number > 0) : std::nullopt;
-}
 
 Status ReadValue(const Given& given, std::string* value) {
   *value = given.text;

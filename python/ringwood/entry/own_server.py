@@ -19,6 +19,7 @@ _LINGER_SECONDS = 3  # of the server, after this process is gone
 _PATIENCE_SECONDS = 30  # for a store that the server of the processes before holds still
 _START_SECONDS = 30     # beside that, until it listens
 _END_SECONDS = 10       # a server that hangs, as on a dead disk, is killed then
+_ON = ("1", "true", "on", "yes")  # of what the library reads so (client/options/switch_text.h)
 _KEEPER = (f'store=$1; shift; "$@" & server=$!; exec >&-; read -r line; [ "$line" = end ] || sleep {_LINGER_SECONDS}; '
            'kill $server 2>/dev/null; wait $server; [ -z "$store" ] || rm -rf "$store"')
 
@@ -32,13 +33,14 @@ class OwnServer:
         card = os.environ.get("RINGWOOD_NETWORK_INTERFACE")
         flags = ["--insecure", "--listen", "127.0.0.1:0"]
         if card:
-            trusted = os.environ.get("RINGWOOD_TRUSTED_FABRIC") == "1"
+            trusted = os.environ.get("RINGWOOD_TRUSTED_FABRIC", "").lower() in _ON
             if not trusted and card != "lo" and not os.environ.get("RINGWOOD_IDENTITY"):
                 raise InvalidError(f"RINGWOOD_NETWORK_INTERFACE={card}: what rank 0's own server says there would not be "
                                    "encrypted. Set RINGWOOD_TRUSTED_FABRIC=1 if only your hosts reach this network; else "
                                    "start the ranks with `ringwood run`, which gives them certificates")
             flags = ["--trusted-fabric" if trusted else "--insecure", "--network-interface", card, "--listen", ":0"]
-        for name, flag in (("RINGWOOD_TRANSPORT", "--transport"), ("RINGWOOD_PORT_RANGE", "--port-range")):
+        for name, flag in (("RINGWOOD_TRANSPORT", "--transport"), ("RINGWOOD_PORT_RANGE", "--port-range"),
+                           ("RINGWOOD_JOIN_TIMEOUT", "--join-timeout")):
             if os.environ.get(name):
                 flags += [flag, os.environ[name]]
         program = _program()

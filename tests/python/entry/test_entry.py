@@ -140,7 +140,9 @@ def test_a_network_that_others_reach_is_not_taken_in_silence():
 
 def test_a_server_that_does_not_start_is_told_to_all(tmp_path):
     (tmp_path / "file").touch()
-    outputs = together("entered.py", ranks=2, codes=(75,), RINGWOOD_STORE=str(tmp_path / "file"))
+    outputs = together("entered.py", ranks=2, codes=(75,), RINGWOOD_STORE=str(tmp_path / "file"),
+                       RINGWOOD_JOIN_TIMEOUT="170")
+    assert "--join-timeout 170" in outputs[0], "it waits for ranks as long as they are told to wait"
     assert "is not a folder" in outputs[0] and "is in the output of rank 0" in outputs[1], outputs
     assert "rank 0 could not start a server" in outputs[1], outputs
 
