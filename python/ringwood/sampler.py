@@ -17,6 +17,10 @@ from .errors import InvalidError, NotFoundError, RefusedError
 from .library import SamplerOptions, StepNumbers, load
 
 
+class NoSamples(list):
+    """What a rank without samples gets: one nevertheless, whose weight is 0."""
+
+
 class Sampler:
     """`dataset`: with a length, or the length. `batch_size`: samples of a step, all ranks together; a rank takes
     its part of them. `ahead`: how many steps a data loader may run ahead of the commit: num_workers *
@@ -109,7 +113,7 @@ class Sampler:
             if share is None:
                 return
             handed_out += 1
-            yield share or [0]
+            yield share or NoSamples([0])
 
     def __len__(self):
         """Steps of a pass in which no rank fails."""

@@ -17,6 +17,7 @@ class Exchange:
         self.training = None  # the Elastic that is told of every round
         self.running = None   # the number of the round that is under way
         self.result = None    # of that round, where it was waited for before its time
+        self.later = False    # whether what it brings is applied later than it is waited for; if the others' state came, there
         self._counts = [0.0, 0.0, 0.0, 0.0]
 
     def start(self, number, weight):
@@ -26,30 +27,33 @@ class Exchange:
             self._session.ready(identity)
         self.running = number
 
+    def come(self):
+        """Of a rank that takes part, without samples, in the round that the others are in."""
+        if not self.waiting:
+            self._session.begin_step(0)
+        self.running, self.result = self._session.step + 1, None
+
+    @property
+    def waiting(self):
+        return self.running is not None and self.result is None
+
+    def wait(self, later):
+        """Waits for the round that is under way, unless nothing is or that was done. Returns whether the state of the
+        others came with it: then it is the round in which they are."""
+        if not self.waiting:
+            return False
+        self.later = later
+        result = self._session.finish_step() if self.training is None else self.training.finish_step()
+        self.running, self.result = result.step, result
+        return result.received
+
     def finish(self):
-        """Ends the round, and returns its result, for which it waits where nothing has yet."""
-        result, self.result = self.result or self._wait(), None
-        self.running = None
+        """Ends the round that was waited for, and returns its result."""
+        result = self.result
+        self.running = self.result = None
         for i, count in enumerate((1, result.dense_bytes, result.sparse_bytes, result.dense_equivalent_bytes)):
             self._counts[i] += count
         return result
-
-    def _wait(self):
-        if self.training is None:
-            return self._session.finish_step()
-        return self.training.finish_step()
-
-    def settle(self):
-        """Waits for the round that is under way, if there is one; finish returns its result."""
-        if self.running is not None and self.result is None:
-            self.result = self._wait()
-
-    def come(self):
-        """Of a rank that comes to a job that runs: takes part, without samples, in the round that the others are in.
-        Returns its number; it is to be finished."""
-        self._session.begin_step(0)
-        self.result = self._wait()
-        return self.result.step
 
     def give_up(self):
         """Nobody waits for the round that is under way."""

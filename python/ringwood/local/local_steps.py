@@ -15,6 +15,7 @@ import torch
 
 from ..agreement import differing, refuse_differences
 from ..errors import AbortedError, InvalidError, RefusedError
+from ..sampler import NoSamples
 from ..wrapper import OptimizerWrapper, refuse_wrapped
 from .differences import register, set_options, trained
 from .exchange import Exchange
@@ -75,7 +76,7 @@ class LocalSteps(OptimizerWrapper):
         self.scaler = None           # a checkpoint asks for these two
         self.before_gradients = []   # each called once, before the parameters change
         self.session = job.session
-        self.committed_before = self.session.step
+        self.committed_before = self._committed = self.session.step  # before step(); when it ended
         self._begun = False          # the outer parameters are there
         self._ahead = ahead
         self._resumed = False        # what is owed is to be read again
@@ -109,9 +110,15 @@ class LocalSteps(OptimizerWrapper):
         to a job that runs gets the outer parameters instead of a step."""
         while self.before_gradients:
             self.before_gradients.pop()()
-        self.committed_before = self.session.step
+        self.committed_before = self._committed
+        loss = self._step(closure)
+        self._committed = self.session.step
+        return loss
+
+    def _step(self, closure):
         if self.session.receiving:
-            self._come()
+            self._exchange.come()
+            self._finish(trains=False)
             return None
         self._refuse_strangers(self._known)
         self._begin()
@@ -119,8 +126,10 @@ class LocalSteps(OptimizerWrapper):
         self._steps += 1
         for fragment in self.fragments:
             fragment.weight += self.weight
+        came = self._came
         for action in self.schedule.after(self._steps, self._rounds):
-            self._do(action)
+            if self._came == came:
+                self._do(action)
         return loss
 
     # ---- rounds ----
@@ -153,7 +162,7 @@ class LocalSteps(OptimizerWrapper):
         if isinstance(action, Start):
             self._start(action.round)
         elif self._exchange.running is not None:  # else it was given up with the world that started it
-            self._finish(action.round)
+            self._finish()
 
     def _start(self, number):
         """The round's differences leave. Those of a rank whose training has come to NaN or Inf stay out of it."""
@@ -162,7 +171,6 @@ class LocalSteps(OptimizerWrapper):
         if not fragment.differ():
             sys.stderr.write(f"W rank {self.session.rank}: parameters are NaN or Inf: this rank takes no part in round "
                              f"{number}, and starts again from the outer parameters\n")
-            fragment.sent = 0.0
             fragment.difference.zero_()
             self._start_over()
         self._exchange.start(number, fragment.sent)
@@ -171,15 +179,27 @@ class LocalSteps(OptimizerWrapper):
         for fragment in self.fragments:
             fragment.owe(self.session.residual)
 
-    def _finish(self, number, mix=None, trains=True):
-        """`trains`: this rank has steps to come, as far as it knows."""
-        self.last = result = self._exchange.finish()
+    def _finish(self, later=False, mix=None, trains=True):
+        """Waits for the round that is under way, and applies its average, now or `later`. `trains`: this rank has steps to
+        come, as far as it knows."""
+        if self._exchange.wait(later):
+            later = self._come()
+        self.last = self._exchange.result or self.last
+        if not later:
+            self._apply(self._exchange.finish(), mix, trains)
+
+    def _come(self):
+        """Of a rank that is new, or was away: with a round came the state that the others had before it. It goes on with
+        all steps of the round that follows, for whose start they wait. Returns whether they apply this one later."""
+        self._owe()
+        self._start_over()
+        self._came += 1
+        return self._exchange.later
+
+    def _apply(self, result, mix, trains):
         quiet = result.total_weight == 0 and not self._anybody(trains)
         self._quiet = self._quiet + 1 if quiet else 0
-        if result.received:
-            self._owe()
-            self._start_over()
-        fragment = self.fragments[self.schedule.fragment(number)]
+        fragment = self.fragments[self.schedule.fragment(result.step)]
         if result.skipped:
             fragment.weight += fragment.sent  # still to be sent
         else:
@@ -191,7 +211,7 @@ class LocalSteps(OptimizerWrapper):
             fragment.give(0.0 if result.received else self.mix if mix is None else mix)
         fragment.sent = 0.0
         if result.step in LATER_LOOKS and self._exchange.training is None:
-            self._refuse_differing(f"after round {number}: the outer optimizer must do the same everywhere")
+            self._refuse_differing(f"after round {result.step}: the outer optimizer must do the same everywhere")
 
     def _anybody(self, trains):
         """Whether any rank trains, asked after a round to which none brought samples: a rank whose parameters were NaN or
@@ -207,21 +227,13 @@ class LocalSteps(OptimizerWrapper):
     def settle(self):
         """Waits for the round that is under way, if there is one; its average is applied when its time comes. Before a
         checkpoint."""
-        self._exchange.settle()
-
-    def _come(self):
-        """Of a rank that comes to a job that runs: with the round that the others are in come their outer parameters. It
-        goes on with all steps of the round that follows, for whose start the others wait."""
-        self._finish(self._exchange.come(), trains=False)
-        self.committed_before = self.last.step - 1  # where the others were, who may save after this round
-        self._steps -= self.schedule.delay
-        self._came += 1
+        self._finish(later=True)
 
     def _start_over(self):
         """This rank's parameters are the outer ones; how far it had gone, and its optimizer's state, are given up."""
         for fragment in self.fragments:
             fragment.give()
-            fragment.weight = 0.0
+            fragment.weight = fragment.sent = 0.0
         self.inner.state.clear()
 
     def batches(self, indices):
@@ -230,7 +242,7 @@ class LocalSteps(OptimizerWrapper):
         steps, came = self.schedule.interval, self._came
         for part in range(steps):
             batch = indices[part::steps]
-            self.weight = float(len(batch))
+            self.weight = 0.0 if isinstance(indices, NoSamples) else float(len(batch))
             yield batch or indices[:1]
             if self._came != came:
                 return
@@ -241,18 +253,18 @@ class LocalSteps(OptimizerWrapper):
         the outer ones, from which further steps go on. A rank that came with the last of these rounds has joined with
         the others. Returns how many rounds that took."""
         self._begin()
-        if self._exchange.running is not None:
-            self._finish(self._exchange.running, trains=False)
         count = 0
-        while self._quiet < len(self.fragments):
-            number = self.session.step + 1
-            self._start(number)
-            self._finish(number, mix=0.0, trains=False)
-            count += 1
+        while self._exchange.running is not None or self._quiet < len(self.fragments):
+            mix = None
+            if self._exchange.running is None:
+                self._start(self.session.step + 1)
+                mix, count = 0.0, count + 1
+            self._finish(mix=mix, trains=False)
         for fragment in self.fragments:
             fragment.meet()
-        self._steps, self._rounds, self._quiet = 0, self.session.step, 0
-        self.committed_before = self.session.step
+        self._go_on_from(0)
+        self._quiet = 0
+        self.committed_before = self._committed = self.session.step
         return count
 
     @contextlib.contextmanager
@@ -285,17 +297,18 @@ class LocalSteps(OptimizerWrapper):
         return self._exchange.training is not None
 
     def shared_state(self):
-        """What is alike on all ranks: the outer parameters and their optimizer, and where in the schedule the ranks are.
-        The wrapped optimizer's state is each rank's own: `local`."""
-        state = {**self._shared(), "running": self._exchange.running, "average": None}
+        """What is alike on all ranks: the outer parameters and their optimizer, and what became of the last round. The wrapped
+        optimizer's state, and where in the schedule a rank is, are its own: `local`."""
+        state = {**self._shared(), "running": self._exchange.running, "average": None, "waiting": None}
+        if self._exchange.waiting:  # for ranks that come, which go on from there
+            state["waiting"] = {"later": self._exchange.later, "committed_before": self.committed_before}
         if self._exchange.result is not None:
             fragment = self.fragments[self.schedule.fragment(self._exchange.running)]
             state["average"] = {"difference": fragment.difference, "skipped": self._exchange.result.skipped}
         return {"ringwood": state}
 
     def _shared(self):
-        return {"begun": self._begun, "steps": self._steps, "rounds": self._rounds, "quiet": self._quiet,
-                "fragments": [each.state_dict() for each in self.fragments]}
+        return {"begun": self._begun, "quiet": self._quiet, "fragments": [each.state_dict() for each in self.fragments]}
 
     def state_dict(self):
         """As PyTorch's optimizers have it, for a file of your own: the wrapped optimizer's state, and under "ringwood" what
@@ -313,20 +326,26 @@ class LocalSteps(OptimizerWrapper):
             raise InvalidError(f"the saved state has {len(state['fragments'])} fragments, here are {len(self.fragments)}: "
                                "fragments= must be what it was")
         if "local" in state:
-            self._exchange.settle()
+            self._exchange.wait(later=True)
         for fragment, saved in zip(self.fragments, state["fragments"]):
             fragment.load_state_dict(saved)
-        self._steps, self._rounds, self._quiet = state["steps"], state["rounds"], state.get("quiet", 0)
-        self._begun = state["begun"]
+        self._go_on_from(state.get("steps", 0))  # that of an older version
+        self._begun, self._quiet = state["begun"], state.get("quiet", 0)
+        waiting = state.get("waiting") or {"later": False, "committed_before": self.session.step}
+        self.committed_before = self._committed = waiting["committed_before"]
         self._exchange.give_up()
+        self._exchange.later = waiting["later"]
         if state["average"] is not None:
             fragment = self.fragments[self.schedule.fragment(state["running"])]
             fragment.difference.copy_(state["average"]["difference"])
             self._exchange.restore(state["running"], state["average"]["skipped"])
-        if "local" in state:  # in a session that counts rounds of its own
-            self._steps, self._rounds = self._steps % self.schedule.interval, self.session.step
+        if "local" in state:
             self.local.load_state_dict({**state["local"], "inner": inner})
-        self.committed_before = self.session.step
+
+    def _go_on_from(self, steps):
+        """So many inner steps after the start of the round that is complete in this session, which may have to be applied."""
+        interval = self.schedule.interval
+        self._steps, self._rounds = interval + steps % interval, self.session.step - 1
 
     @property
     def local(self):
@@ -352,12 +371,14 @@ class Local:
         """All but the optimizer's state."""
         owner = self._owner
         return {"rank": owner.session.rank, "world": owner.session.world, "schedule": _numbers(owner.schedule),
+                "steps": owner._steps % owner.schedule.interval,
                 "weights": [[fragment.weight, fragment.sent, fragment.unit] for fragment in owner.fragments]}
 
     def load_state_dict(self, state):
         """Of another rank or world, or with another schedule: training goes on from the outer parameters."""
         owner = self._owner
         owner.inner.load_state_dict(state["inner"])
+        owner._go_on_from(state.get("steps", owner._steps))
         mine = (owner.session.rank, owner.session.world, _numbers(owner.schedule))
         if (state["rank"], state["world"], list(state["schedule"])) == mine:
             for fragment, (weight, sent, *unit) in zip(owner.fragments, state["weights"]):
@@ -365,7 +386,7 @@ class Local:
             owner._resumed = True
             return
         if list(state["schedule"]) != mine[2]:
-            owner._steps, owner._rounds = 0, owner.session.step
+            owner._go_on_from(0)
             owner._exchange.give_up()
         for fragment in owner.fragments:
             fragment.weight = fragment.sent = fragment.unit = 0.0

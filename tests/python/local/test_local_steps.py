@@ -4,6 +4,7 @@ feedback, checkpoints, ranks that die."""
 import itertools
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ sys.path[:0] = [str(ROOT / "python"), str(JOBS / "local")]
 pytest.importorskip("torch")
 import reference  # noqa: E402
 from ringwood.errors import InvalidError  # noqa: E402
+from ringwood.local.local_steps import LocalSteps  # noqa: E402
 from ringwood.local.rounds import Finish, Schedule, Start  # noqa: E402
+from ringwood.sampler import Sampler  # noqa: E402
 
 NESTEROV, MEAN = (0.7, 0.9, True), (1.0, 0.0, False)
 
@@ -75,6 +78,15 @@ def test_rounds_and_fragments_go_on_from_where_the_session_is(every, fragments, 
 def test_what_makes_no_schedule_is_refused(numbers, named):
     with pytest.raises(InvalidError, match=named):
         Schedule(*numbers)
+
+
+def test_what_a_rank_without_samples_trains_has_no_weight():
+    optimizer, weights = SimpleNamespace(schedule=Schedule(2), _came=0, weight=None), []
+    sampler = Sampler(50, 2, rank=0, world=3)
+    for _, indices in zip(range(1), sampler):
+        for batch in LocalSteps.batches(optimizer, indices):
+            weights.append((len(batch), optimizer.weight))
+    assert sampler.weight == 0 and weights == [(1, 0.0), (1, 0.0)]
 
 
 @pytest.mark.parametrize("ranks, steps, outer, fragments, uneven, names", [
@@ -152,6 +164,13 @@ def test_a_rank_that_comes_while_the_others_end_ends_with_them(fragments, tmp_pa
     ended = run_job("local/elastic_end.py", tmp_path, fragments, ranks=3, flags=["--elastic"], timeout=240)
     told = sorted(line.split(": ", 1)[1] for line in ended.output.splitlines() if " joined in " in line)
     assert told == [f"came, joined in {fragments} rounds", *["joined in more rounds"] * 2], ended.output
+
+
+@pytest.mark.parametrize("fragments, delay, where", [(8, 0, "step"), (1, 2, "step"), (1, 2, "settle")])
+def test_a_rank_that_was_away_goes_on_like_a_new_one(fragments, delay, where, tmp_path):
+    ended = run_job("local/away.py", tmp_path, fragments, delay, where, ranks=3, flags=["--elastic", "--failure-timeout", 2],
+                    timeout=240)
+    assert ended.output.count("all as it should be") == 3 and "back with round" in ended.output, ended.output
 
 
 @pytest.mark.parametrize("fragments, delay", [(1, 0), (1, 1), (2, 0)])
