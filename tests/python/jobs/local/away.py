@@ -85,12 +85,12 @@ optimizer.join()
 states = rw.gather_texts(str([p.tolist() for p in model.parameters()]))
 assert len(set(states)) == 1, "ranks differ after join()"
 assert bool(back) == (rw.rank() == 1), f"came back with rounds {back}"
-whole = [step for step in range(back[0] if back else 1, ended) if step not in due]
-assert not whole, f"no checkpoint was due after rounds {whole}, came back with {back}"
 known = {tuple(each) for text in rw.gather_texts(json.dumps(sorted(contributors))) for each in json.loads(text)}
 texts = rw.gather_texts(json.dumps(sent))
 uses = collections.Counter((passed, index) for rank, text in enumerate(texts)
                            for number, passed, index in json.loads(text) if (number, rank) in known)
 wrong = [(passed, index, uses[passed, index]) for passed in range(end) for index in range(60) if uses[passed, index] != 1]
 assert fragments > 1 or not wrong, f"of samples used twice or never (pass, sample, uses): {wrong[:9]}"
+whole = [step for step in range(back[0] if back else 1, ended) if step not in due]
+assert not whole, f"no checkpoint was due after rounds {whole}, came back with {back}"
 print(f"rank {rw.rank()}: all as it should be{f', back with round {back[0]}' if back else ''}", flush=True)
