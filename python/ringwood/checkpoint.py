@@ -106,7 +106,6 @@ class Checkpoint:
 
     def save_with(self, cursor, later=False):
         """The same with a cursor, as rw.save has it. `later`: CUDA tensors may be handed over later."""
-        self._leader.saved_at = self._session.step
         try:
             self._items = self._collect(cursor)
         except (InvalidError, RefusedError, ForkedError):
@@ -131,6 +130,7 @@ class Checkpoint:
         """(shared items, per-rank items), whose copies may still be running."""
         for each in self._local:
             each.settle()
+        self._leader.saved_at = self._session.step  # a round that was settled is in it
         state = dict(self._model.state_dict())
         parts = self._parts.states()
         trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}

@@ -145,6 +145,12 @@ def test_a_checkpoint_within_a_round_goes_on_with_the_same_bits(save, ahead, tmp
     assert resumed(tmp_path / "after", 22, 0, ahead, tmp_path / "store", "--resume") == whole
 
 
+@pytest.mark.parametrize("delay", [1, 3])  # a save settles no round; it settles the next one
+def test_each_round_is_saved_once(delay, tmp_path):
+    ended = run_job("local/saved.py", delay, flags=["--store", tmp_path])
+    assert ended.output.count("all as it should be") == 2, ended.output
+
+
 def test_another_world_goes_on_from_the_outer_parameters(tmp_path):
     resumed(tmp_path / "before", 22, 13, True, tmp_path / "store")
     after = resumed(tmp_path / "after", 22, 0, True, tmp_path / "store", "--resume", ranks=2)
