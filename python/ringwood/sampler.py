@@ -10,6 +10,7 @@
 The rules are those of ringwood.h. A torch DataLoader takes it as its `batch_sampler`.
 """
 
+import collections
 import ctypes
 from ctypes import byref, c_int, c_uint64, c_void_p
 
@@ -53,6 +54,7 @@ class Sampler:
         self._handle = handle
         self._commits = 0
         self._restored = 0  # how often
+        self._handed_out = collections.deque()  # by the last iteration and not committed: the shares, the next one first
         self._begun = False  # whether a step of this pass is committed
         self._at_next_iteration = None
 
@@ -73,8 +75,10 @@ class Sampler:
 
     @property
     def weight(self):
-        """This rank's samples in the step that commits next."""
-        return len(self.share())
+        """This rank's samples in the step that commits next. 0 where the next batch of the iteration has others: a data
+        loader had prefetched it before load_state_dict, as on a rank that was left out for some steps."""
+        share = self.share()
+        return len(share) if not self._handed_out or self._handed_out[0] == share else 0
 
     def share(self, ahead=0):
         """The indices of this rank in the step that commits next, or so many steps later; None where the pass
@@ -99,6 +103,7 @@ class Sampler:
         at_once, self._at_next_iteration = self._at_next_iteration, None
         if at_once is not None:
             at_once()
+        self._handed_out.clear()
         first, during = self._commits, (self.passes, self._restored)
         handed_out = 0
         while (self.passes, self._restored) == during:
@@ -113,6 +118,7 @@ class Sampler:
             if share is None:
                 return
             handed_out += 1
+            self._handed_out.append(share)
             yield share or NoSamples([0])
 
     def __len__(self):
@@ -124,6 +130,8 @@ class Sampler:
         during = self.passes
         self._check(self._library.quick.ringwood_sampler_committed(self._handle, byref(_numbers_of(result))))
         self._commits += 1
+        if self._handed_out:
+            self._handed_out.popleft()
         self._begun = self.passes == during
 
     def state_dict(self):
@@ -135,7 +143,7 @@ class Sampler:
         return {"sampler": content.raw.hex(), "begun": self._begun}
 
     def load_state_dict(self, state, world=0):
-        """Iterations that run end. `world`: of a job that goes on with another number of ranks."""
+        """Iterations that run end; what a data loader has prefetched from one has the weight 0. `world`: of a job that goes on with another number of ranks."""
         content = bytes.fromhex(state["sampler"])
         self._check(self._library.quick.ringwood_sampler_restore(self._handle, content, len(content), world))
         self._restored += 1
