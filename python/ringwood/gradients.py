@@ -124,6 +124,10 @@ class Gradients:
         self.weight = self._owner.weight
         self._session.begin_step(self.weight)
         self._running = True
+        self.take_scale()
+
+    def take_scale(self):
+        """The factor that the scaler divides averages by is its present one."""
         if self._scaler is not None:
             self._scale = self._scaler.get_scale()
 

@@ -220,6 +220,8 @@ class DistributedOptimizer(OptimizerWrapper):
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
+        if self.last.received:
+            self._gradients.take_scale()  # the others' has come with their state
         self._settle(absent)
         if self.session.logs:
             self._changes.averaged(slot.parameter for slot in self._gradients.slots)

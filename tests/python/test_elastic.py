@@ -31,8 +31,9 @@ def test_every_image_of_a_pass_is_used_once(tmp_path, ranks):
 
 
 @pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="PyTorch before 2.3 scales on CUDA devices only")
-def test_who_comes_has_the_schedule_and_the_scale_of_the_others(tmp_path):
-    ended = run_job("optimizer/newcomer.py", tmp_path / "mark", ranks=2, flags=("--elastic", "--max-restarts", 1))
+@pytest.mark.parametrize("given", [0, 1])
+def test_who_comes_has_the_schedule_and_the_scale_of_the_others(tmp_path, given):
+    ended = run_job("optimizer/newcomer.py", tmp_path / "mark", given, ranks=2, flags=("--elastic", "--max-restarts", 1))
     assert "both ranks: " in ended.output, ended.output
 
 

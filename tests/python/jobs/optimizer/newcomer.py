@@ -1,5 +1,6 @@
 """A rank that comes to an elastic job has the others' learning rate and scale: parts of the state beside the model. Rank
-1 dies once; the job ends some steps after another process has come in its place."""
+1 dies once; the job ends some steps after another process has come in its place: MARK GIVEN, 1 where the optimizer is
+given the scaler."""
 
 import itertools
 import os
@@ -16,14 +17,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from refusals import refused  # noqa: E402
 
 torch.set_num_threads(1)
-mark = pathlib.Path(sys.argv[1])
+mark, given = pathlib.Path(sys.argv[1]), bool(int(sys.argv[2]))
 torch.manual_seed(5)
 model = torch.nn.Linear(6, 3)
 inner = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 rw.init()
-optimizer = rw.DistributedOptimizer(inner, model.named_parameters())
+scaler = (rw if given else torch.amp).GradScaler("cpu", init_scale=2.0**10, growth_interval=7)
+optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), scaler=scaler if given else None)
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
-scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=7)
 rw.broadcast_parameters(model.state_dict())
 sampler = rw.Sampler(torch.utils.data.TensorDataset(torch.arange(10**6)), batch_size=8, seed=1)
 rw.elastic(model, optimizer, sampler, scheduler=scheduler, scaler=scaler)
