@@ -42,8 +42,9 @@ class DistributedOptimizer(OptimizerWrapper):
     norm clip_norm / sqrt(world); None: what the session has.
 
     `weight`: samples of this rank in the step, to be set before backward; the average is weighted by it.
-    With 0 the backward may be left out. Gradients of several passes are summed as PyTorch does; divide the
-    loss if you want their mean. `backward_passes_per_step` has them exchanged once, at the last pass.
+    With 0 the backward may be left out. With rw.elastic the sampler says it, and only a 0 is heeded, for one step.
+    Gradients of several passes are summed as PyTorch does; divide the loss if you want their mean.
+    `backward_passes_per_step` has them exchanged once, at the last pass.
 
     `scaler`: the GradScaler that multiplies the loss. Its factor is divided out of what is sent, since
     residuals must outlive it, and multiplied back into the averages for the scaler's unscale_.
@@ -186,6 +187,14 @@ class DistributedOptimizer(OptimizerWrapper):
         self._training = training
 
     @property
+    def weight(self):
+        return self._weight
+
+    @weight.setter
+    def weight(self, samples):
+        self._weight, self._left_out = samples, samples == 0
+
+    @property
     def scaler(self):
         """The GradScaler whose state is in the update log; or None."""
         return self._scaler
@@ -199,8 +208,9 @@ class DistributedOptimizer(OptimizerWrapper):
         """Before a step's first gradient is announced."""
         while self.before_gradients:
             self.before_gradients.pop()()
-        if self._training is not None:
-            self.weight = self._training.weight
+        if self._training is not None and not self._left_out:
+            samples = self._training.weight
+            self._weight = samples if self.sums is None else min(samples, 1)  # Horovod's sum is one of ranks
 
     def _finish_step(self):
         if self._training is None:
@@ -217,6 +227,7 @@ class DistributedOptimizer(OptimizerWrapper):
         if self.session.logs and self._exchange is self.session:
             self.session.note(note_of(self.param_groups, self._scaler, absent, self._changes.any))
         self.last = self._finish_step()
+        self._left_out = False
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count

@@ -1,4 +1,4 @@
-"""examples/elastic.py: its histories keep the guarantees, whether ranks die or not."""
+"""Elastic jobs: examples/elastic.py, whose histories keep the guarantees whether ranks die or not, and single steps."""
 
 import os
 import re
@@ -56,6 +56,15 @@ def test_a_checkpoint_outlives_its_epoch_where_nothing_of_it_is_missing(tmp_path
         died = rf"rank {rank}: the one under which a process died: .*rank 2 (stopped|.* is gone)"
         assert re.search(died, ended.output), ended.output
         assert f"rank {rank}: the next one: complete" in ended.output, ended.output
+
+
+@pytest.mark.parametrize("backward", [0, 1])
+def test_a_rank_may_leave_a_step_out(backward):
+    run_job("elastic/left_out.py", backward, flags=("--elastic",))
+
+
+def test_horovods_sum_is_one_of_ranks():
+    run_job("elastic/sums.py", flags=("--elastic",))
 
 
 class Job:
