@@ -218,6 +218,8 @@ class Checkpoint:
                                    f"{len(self._optimizers)}: start without --update-log, which gives {session.replays} "
                                    "steps up")
             self._replay(before_step, after_step)
+        for sampler in self._parts.samplers:  # now, as logged steps are of the ranks of then
+            sampler.divide_anew()
         if header is None:
             self._keep_random_state()
         return cursor
@@ -245,10 +247,9 @@ class Checkpoint:
         for index, (each, saved) in enumerate(zip(self._optimizers, state["optimizers"])):
             with _translated(f"optimizer {index}"):
                 each.load_state_dict(saved)
-        divided_anew = 0 if state.get("world") == session.world else session.world
         for name in self._parts:
             with _translated(name):
-                self._parts.load(name, parts[name], divided_anew)
+                self._parts.load(name, parts[name])
         return state["cursor"]
 
     # ---- the update log ----

@@ -90,4 +90,4 @@ class Elastic:
         self._optimizer.load_state_dict(state["optimizer"])
         self._sampler.load_state_dict(state["sampler"])
         for name in self._parts:
-            self._parts.load(name, state["parts"][name], 0)
+            self._parts.load(name, state["parts"][name])

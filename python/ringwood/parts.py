@@ -27,14 +27,11 @@ class Parts:
         """Name -> state."""
         return {name: dict(part) if isinstance(part, dict) else part.state_dict() for name, part in self._named.items()}
 
-    def load(self, name, state, world):
-        """`world`: the ranks among which a sampler divides the rest of its pass; 0: as many as when it was saved."""
+    def load(self, name, state):
         part = self._named[name]
         if isinstance(part, dict):
             part.clear()
             part.update(state)
-        elif isinstance(part, Sampler):
-            part.load_state_dict(state, world=world)
         else:
             part.load_state_dict(state)
 

@@ -41,7 +41,7 @@ class Sampler:
     def __init__(self, dataset, batch_size, seed=0, ahead=0, shuffle=True, rank=0, world=1):
         self._library = load()
         self._handle = None
-        self._rank = rank
+        self._rank, self._world = rank, world
         self.samples = dataset if isinstance(dataset, int) else len(dataset)
         self.batch_size, self.seed, self.ahead, self.shuffle = batch_size, seed, ahead, shuffle
         for name, value in (("samples", self.samples), ("batch_size", batch_size), ("seed", seed)):
@@ -54,7 +54,7 @@ class Sampler:
         self._handle = handle
         self._commits = 0
         self._restored = 0  # how often
-        self._handed_out = collections.deque()  # by the last iteration and not committed: the shares, the next one first
+        self._handed_out = collections.deque()  # shares of the last iteration that are not committed, the next one first
         self._begun = False  # whether a step of this pass is committed
         self._at_next_iteration = None
 
@@ -148,6 +148,11 @@ class Sampler:
         self._check(self._library.quick.ringwood_sampler_restore(self._handle, content, len(content), world))
         self._restored += 1
         self._begun = state.get("begun", False)  # older versions did not save it
+
+    def divide_anew(self):
+        """Of a job that was resumed: what is left of the pass is divided among the ranks that this sampler was made for, if
+        it was among others."""
+        self.load_state_dict(self.state_dict(), self._world)
 
     def resumed(self, call):
         """After load_state_dict. Where that led into the middle of a pass, `call` is made once: when the next iteration is

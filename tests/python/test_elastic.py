@@ -67,6 +67,12 @@ def test_horovods_sum_is_one_of_ranks():
     run_job("elastic/sums.py", flags=("--elastic",))
 
 
+def test_ranks_with_other_numbers_resume(tmp_path):
+    store = ("--elastic", "--store", tmp_path)
+    run_job("elastic/fewer.py", ranks=3, flags=store)
+    run_job("elastic/fewer.py", ranks=2, flags=(*store, "--resume"))
+
+
 class Job:
     """`ringwood run --elastic` of the example, without an end; its histories as they grow."""
 

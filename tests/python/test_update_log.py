@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import PROGRAM, ROOT, run
+from conftest import JOBS, PROGRAM, ROOT, run
 
 sys.path.insert(0, str(ROOT / "tests" / "chaos"))
 from updates import Life, Memory  # noqa: E402
@@ -59,6 +59,16 @@ def test_gradients_that_are_let_go_after_each_step_are_so_in_a_replay(tmp_path):
                              "rw.resume(model, optimizer, clip, lambda: optimizer.zero_grad(set_to_none=True))")
     assert life.end() == 0, life.said()
     memory.check(life, resumed=True)
+
+
+def test_each_sample_is_used_once_where_other_ranks_go_on_after_a_replay(tmp_path):
+    pytest.importorskip("torch")
+    for ranks, resume in ((2, ()), (4, ("--resume",))):
+        ended = run([PROGRAM, "run", "-np", ranks, "--store", tmp_path / "store", "--update-log", *resume, "--",
+                     sys.executable, JOBS / "checkpoints" / "samples.py", tmp_path])
+        assert (ended.code == 0) == bool(resume), ended.output
+    used = [int(sample) for file in tmp_path.glob("used.*") for sample in file.read_text().split()]
+    assert sorted(used) == list(range(120))
 
 
 def newest_checkpoint(folder):
