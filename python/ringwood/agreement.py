@@ -8,7 +8,7 @@ import numpy as np
 
 from . import library
 from .content import bytes_of
-from .errors import InvalidError
+from .errors import AbortedError, InvalidError
 from .state import fill, flatten, gather_tensors, unflatten
 
 
@@ -23,16 +23,44 @@ def broadcast_bytes(session, content, root=0):
     return out.tobytes()
 
 
-def refuse_differences(session, settings):
+def repeated(session, calls):
+    """What `calls()` returns, which makes calls of all ranks before the first step. Where an elastic job loses a rank
+    under them, they begin anew among the others. None on a rank that comes to a job that runs: it makes none."""
+    while not session.receiving:
+        epoch = session.epoch
+        try:
+            return calls()
+        except AbortedError:
+            if session.epoch == epoch:  # of a job that does not go on
+                raise
+    return None
+
+
+def refuse_differences(session, settings, root=0, then=lambda root: None):
     """`settings`: name -> JSON value. Every rank raises if one rank's values differ; the error
-    names the first difference to rank 0. A rank that comes to a job that runs is compared by nobody."""
-    if session.receiving:
-        return
-    text = json.dumps(settings).encode()
+    names the first difference to rank 0. A rank that comes to a job that runs is compared by nobody.
+
+    `then(root)`: calls of all ranks that follow, repeated with these; by the root's present number. They fail where the
+    root has died, and its values with it."""
+    rank, world, step = session.opened
+    is_root = (rank if session.step == step else session.rank) == root
+
+    def calls():
+        found = _refuse_differences(session, json.dumps(settings).encode(), is_root)
+        if found < 0 <= root < world:
+            raise AbortedError(f"rank {root} has died, and its values with it, before the others had them: start again")
+        then(root if found < 0 else found)
+
+    repeated(session, calls)
+
+
+def _refuse_differences(session, text, is_root):
+    """Returns the root's number, or -1."""
     number = zlib.crc32(text)
-    highest, lowest = session.allreduce(np.array([number, -number], np.int64), op="max")
+    highest, lowest, root = session.allreduce(np.array([number, -number, session.rank if is_root else -1], np.int64),
+                                              op="max").tolist()
     if highest == -lowest:
-        return
+        return root
     mine, first = json.loads(text), json.loads(broadcast_bytes(session, text))
     for name in {**first, **mine}:
         if mine.get(name) != first.get(name):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import torch
 
-from .agreement import broadcast_bytes
+from .agreement import broadcast_bytes, repeated
 from .errors import InvalidError, RefusedError
 from .stream import ExchangeStream, NoStream
 
@@ -53,16 +53,21 @@ def exchange_stream(session, choice, parameters, settings):
     some = bool(cuda)
     reason = why_staged(choice, devices, host_only(session.selection, settings),
                         session.device_support(torch.device(cuda[0]).index) if some else "")
-    # The first rank that has to stage says why: the largest of `world - rank`, 0 where nobody has to.
-    staging = session.world - session.rank if reason else 0
-    if not session.receiving:  # else the others have decided, and this rank is as they are
-        some, staging = session.allreduce(np.array([some, staging], np.int64), op="max")
+    some, reason = repeated(session, lambda: _agreed(session, some, reason)) or (some, reason)
     if not some:
         return NoStream()
-    if staging and not session.receiving:
-        reason = broadcast_bytes(session, reason.encode(), session.world - int(staging)).decode()
-        if choice == "in_place":
-            raise RefusedError(f'device_tensors="in_place" cannot be: {reason}')
+    if reason and choice == "in_place" and not session.receiving:
+        raise RefusedError(f'device_tensors="in_place" cannot be: {reason}')
     if session.rank == 0:
-        sys.stderr.write(STAGED.format(reason) if staging else IN_PLACE)
-    return NoStream() if staging else ExchangeStream(torch.device(devices.pop()))
+        sys.stderr.write(STAGED.format(reason) if reason else IN_PLACE)
+    return NoStream() if reason else ExchangeStream(torch.device(devices.pop()))
+
+
+def _agreed(session, some, reason):
+    """(whether a rank has a tensor on a device, why one has to stage), alike on all ranks."""
+    # The first rank that has to stage says why: the largest of `world - rank`, 0 where nobody has to.
+    staging = session.world - session.rank if reason else 0
+    some, staging = session.allreduce(np.array([some, staging], np.int64), op="max").tolist()
+    if some and staging:
+        reason = broadcast_bytes(session, reason.encode(), session.world - staging).decode()
+    return some, reason

@@ -73,6 +73,7 @@ class Session:
                           options.clip_norm)
         self._handle = handle
         self.when_closed(entry.close)
+        self.opened = self.rank, self.world, self.step
         self._registered = RegisteredGradients()
         self._given = []  # what the state's items are copied from
         ending.watch(self)

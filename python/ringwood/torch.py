@@ -154,9 +154,8 @@ def broadcast_parameters(parameters, root_rank=0, root=None):
                                "run a batch through the model first, or model.to_empty(device=…)")
     if hasattr(parameters, "items"):
         named.sort(key=lambda item: str(item[0]))
-    _refuse_other_tensors("broadcast_parameters", named, root)
-    for _, tensor in named:
-        _broadcast_tensor(tensor, root)
+    _broadcast_tensors("broadcast_parameters", named, root,
+                       lambda root: [_broadcast_tensor(tensor, root) for _, tensor in named])
 
 
 def _named(parameters):
@@ -168,9 +167,10 @@ def _named(parameters):
     return named
 
 
-def _refuse_other_tensors(what, named, root):
+def _broadcast_tensors(what, named, root, broadcast):
+    """`broadcast(root)` on all ranks, once their tensors were compared."""
     table = {f"{what}: tensor {at}": f'"{name}", {_kind_of(tensor)}' for at, (name, tensor) in enumerate(named)}
-    refuse_differences(session(), {f"{what}: the root": root, **table})
+    refuse_differences(session(), {f"{what}: the root": root, **table}, root, broadcast)
 
 
 def _kind_of(tensor):
@@ -238,7 +238,10 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
         return
     root = root_rank if root is None else root
     named = [(f"group {number}", tensor) for number, group in enumerate(optimizer.param_groups) for tensor in group["params"]]
-    _refuse_other_tensors("broadcast_optimizer_state", named, root)
+    _broadcast_tensors("broadcast_optimizer_state", named, root, lambda root: _broadcast_state(optimizer, root))
+
+
+def _broadcast_state(optimizer, root):
     skeleton, tensors = flatten(optimizer.state_dict())
     skeleton = broadcast_bytes(session(), skeleton if session().rank == root else b"", root)
     if session().rank != root:

@@ -73,6 +73,23 @@ def test_ranks_with_other_numbers_resume(tmp_path):
     run_job("elastic/fewer.py", ranks=2, flags=(*store, "--resume"))
 
 
+def died_early(rank, where):
+    """How often each rank had been started before at the end."""
+    ended = run_job("elastic/dies_early.py", rank, where, ranks=3, flags=("--elastic",))
+    told = [f"rank {each}, started {before} times before" in ended.output for each in range(3) for before in range(2)]
+    assert sum(told) == 3, ended.output
+    return told[1::2]
+
+
+@pytest.mark.parametrize("where", ["session", "optimizer", "broadcast"])
+def test_a_death_before_the_first_step_ends_no_other_process(where):
+    assert died_early(1, where) == [False, True, False]
+
+
+def test_without_the_rank_whose_values_the_others_were_to_take_all_start_again():
+    assert died_early(0, "optimizer") == [True, True, True]
+
+
 class Job:
     """`ringwood run --elastic` of the example, without an end; its histories as they grow."""
 
