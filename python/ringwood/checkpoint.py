@@ -75,13 +75,13 @@ class Checkpoint:
 
     def end_if_asked(self, save):
         """After a step, as step() does: where a rank was asked to end by SIGTERM, all ranks save, wait for it, and leave
-        the program with 75. Not in an elastic job, where the others go on."""
+        the program with 75. In an elastic job those leave that were asked, the others go on."""
         optimizer = self._leader
-        if optimizer.followed:
-            return
         ending.listen(self._session)
-        if optimizer.last and optimizer.last.ending:
-            ending.end_as_asked(self._session, save, self.wait, job.stop)
+        if not (optimizer.last and optimizer.last.ending):
+            return
+        if not optimizer.followed or self._session.step != optimizer.committed_before:
+            ending.end_as_asked(self._session, save, self.wait, job.stop, optimizer.followed)
 
     @property
     def due(self):

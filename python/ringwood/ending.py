@@ -7,7 +7,7 @@ failed there is one line and no traceback: the one that matters is the other's. 
 sessions are closed in order. An error at Python's prompt ends nothing.
 
 SIGTERM, by which clusters say that a process has to end soon: the ranks save a checkpoint after the step in hand, wait
-for it, and exit with 75. One asked rank is enough; the others hear it with the commit.
+for it, and exit with 75. One asked rank is enough; the others hear it with the commit, and in an elastic job go on.
 """
 
 import atexit
@@ -24,6 +24,7 @@ from .errors import AbortedError, RingwoodError, UnavailableError, sentence_of
 _open = weakref.WeakSet()
 _installed = []  # the process in which the hooks were installed
 _asks = []       # the session that SIGTERM asks to end, and the process in which it does
+_heard = []      # the sessions that it has asked
 
 
 def watch(session):
@@ -103,6 +104,7 @@ def _asked(number, _frame):
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         return
+    _heard.append(session)
     sys.stderr.write(f"I rank {session.rank}: asked to end: a checkpoint follows the step in hand\n")
     try:
         session.ask_to_end()
@@ -110,8 +112,9 @@ def _asked(number, _frame):
         pass
 
 
-def end_as_asked(session, save, wait, stop):
-    """All ranks, after a step whose result is `ending`: saves and waits, stops the job, ends the program with 75."""
+def end_as_asked(session, save, wait, stop, elastic):
+    """All ranks, after a step whose result is `ending`: saves and waits, stops the job, ends the program with 75. In an
+    `elastic` job those end that were asked: one that is so after the others have left saves again."""
     try:
         if save():
             wait()
@@ -121,8 +124,12 @@ def end_as_asked(session, save, wait, stop):
         session.allreduce(np.zeros(1, np.int32))  # no rank leaves while others wait for it
     except RingwoodError as error:
         said = f"there is no checkpoint of step {session.step}: {error}"
+    ends = not elastic or session in _heard
     if session.rank == 0:
-        sys.stderr.write(f"I rank 0: ends as a rank was asked to: {said}\n")
+        what = "ends as a rank was asked to" if ends else "goes on without ranks that were asked to end"
+        sys.stderr.write(f"I rank 0: {what}: {said}\n")
+    if not ends:
+        return
     try:
         stop()
     except RingwoodError:  # another rank was faster

@@ -60,9 +60,9 @@ def one_rank(process, ranks):
     os.kill(ranks[1], signal.SIGTERM)
 
 
-def local(store, folder):
-    return [PROGRAM, "run", "-np", 2, "--grace", 100, "--store", store, "--", sys.executable, JOBS / "clusters/asked.py",
-            folder, MANY]
+def local(store, folder, *flags):
+    return [PROGRAM, "run", "-np", 2, "--grace", 100, "--store", store, *flags, "--", sys.executable,
+            JOBS / "clusters/asked.py", folder, MANY, *(flag.strip("-") for flag in flags)]
 
 
 def test_a_local_job_saves_and_ends_with_75(tmp_path):
@@ -73,6 +73,20 @@ def test_a_local_job_saves_and_ends_with_75(tmp_path):
 
 def test_one_asked_rank_is_enough(tmp_path):
     assert asked(local(tmp_path / "store", tmp_path), tmp_path, one_rank) > 5
+
+
+def test_an_elastic_job_saves_where_all_ranks_are_ended(tmp_path):
+    store = tmp_path / "store"
+    process = subprocess.Popen([str(word) for word in local(store, tmp_path, "--elastic")], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment())
+    begun(tmp_path, process)
+    the_launcher(process, None)
+    output, _ = process.communicate(timeout=SECONDS)
+    saved = list(map(int, re.findall(r": the checkpoint of step (\d+) is complete", output)))
+    assert process.returncode == 75 and saved, output
+    resumed = run_job("clusters/asked.py", tmp_path, max(saved) + 3, "elastic",
+                      flags=("--elastic", "--store", store, "--resume"))
+    assert f"begins at step {max(saved)}\n" in resumed.output, resumed.output
 
 
 def test_a_job_of_slurm_saves_and_ends_with_75(tmp_path):

@@ -1,5 +1,5 @@
-"""Trains until it is asked to end, or for so many steps. argv: FOLDER, STEPS. Rank 0 prints the digest of the weights
-after the last one, each rank writes its process number to FOLDER after its first steps."""
+"""Trains until it is asked to end, or for so many steps. argv: FOLDER, STEPS, and "elastic" for an elastic job. Rank 0
+prints the digest of the weights after the last one, each rank writes its process number to FOLDER after its first steps."""
 
 import hashlib
 import os
@@ -16,6 +16,8 @@ rw.init()
 torch.manual_seed(rw.rank())
 model = torch.nn.Sequential(torch.nn.Linear(20, 50), torch.nn.ReLU(), torch.nn.Linear(50, 5))
 optimizer = rw.DistributedOptimizer(torch.optim.AdamW(model.parameters()), named_parameters=model.named_parameters())
+if len(sys.argv) > 3:
+    rw.elastic(model, optimizer, rw.Sampler(10**9, 2))
 checkpoint = rw.Checkpoint(model, optimizer, every=10**9)
 rw.broadcast_parameters(model.state_dict())
 start = checkpoint.restore()
