@@ -169,7 +169,7 @@ class Checkpoint:
         return True
 
     def _failed(self, failure):
-        sys.stderr.write(f"W rank {self._session.rank}: no checkpoint of step {self._session.step}: {failure}\n")
+        sys.stderr.write(f"W rank {self._session.slot}: no checkpoint of step {self._session.step}: {failure}\n")
         return False
 
     def _tell(self):
@@ -260,15 +260,15 @@ class Checkpoint:
         parameters = [p for each in self._optimizers for group in each.param_groups for p in group["params"]]
         if any(differing(session, parameters)):
             if session.rank == 0:
-                sys.stderr.write("W rank 0: no checkpoint before the first step, as the ranks' parameters differ: call "
-                                 "rw.broadcast_parameters before they are restored. Until the first checkpoint a job "
-                                 "that loses all its processes begins anew, in spite of --update-log\n")
+                sys.stderr.write(f"W rank {session.slot}: no checkpoint before the first step, as the ranks' parameters "
+                                 "differ: call rw.broadcast_parameters before they are restored. Until the first "
+                                 "checkpoint a job that loses all its processes begins anew, in spite of --update-log\n")
             return
         if self.save_with(None):
             try:
                 session.checkpoint_wait()
             except RingwoodError as failure:
-                sys.stderr.write(f"W rank {session.rank}: no checkpoint before the first step: {failure}\n")
+                sys.stderr.write(f"W rank {session.slot}: no checkpoint before the first step: {failure}\n")
 
     def _replay(self, before_step, after_step):
         session, optimizer = self._session, self._leader
@@ -284,14 +284,15 @@ class Checkpoint:
         count = optimizer.replay(before_step, after)
         if session.rank != 0:
             return
-        sys.stderr.write(f"I rank 0: resumed at step {session.step}: the checkpoint of step {first}, and {count} logged "
-                         f"steps replayed in {time.monotonic() - began:.1f} s\n")
+        sys.stderr.write(f"I rank {session.slot}: resumed at step {session.step}: the checkpoint of step {first}, and "
+                         f"{count} logged steps replayed in {time.monotonic() - began:.1f} s\n")
         trained = {p.data_ptr() for group in optimizer.param_groups for p in group["params"]}
         kept = [name for name, value in self._model.state_dict(keep_vars=True).items()
                 if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
         if kept:
-            sys.stderr.write(f"W rank 0: not replayed, and as in the checkpoint of step {first}: random generators, and "
-                             f"{len(kept)} buffer(s): {', '.join(kept[:6])}{', …' if len(kept) > 6 else ''}\n")
+            sys.stderr.write(f"W rank {session.slot}: not replayed, and as in the checkpoint of step {first}: random "
+                             f"generators, and {len(kept)} buffer(s): {', '.join(kept[:6])}"
+                             f"{', …' if len(kept) > 6 else ''}\n")
 
 
 @contextlib.contextmanager

@@ -105,7 +105,7 @@ def _asked(number, _frame):
         os.kill(os.getpid(), number)
         return
     _heard.append(session)
-    sys.stderr.write(f"I rank {session.rank}: asked to end: a checkpoint follows the step in hand\n")
+    sys.stderr.write(f"I rank {session.slot}: asked to end: a checkpoint follows the step in hand\n")
     try:
         session.ask_to_end()
     except RingwoodError:  # the session is over, which its next call says
@@ -127,7 +127,7 @@ def end_as_asked(session, save, wait, stop, elastic):
     ends = not elastic or session in _heard
     if session.rank == 0:
         what = "ends as a rank was asked to" if ends else "goes on without ranks that were asked to end"
-        sys.stderr.write(f"I rank 0: {what}: {said}\n")
+        sys.stderr.write(f"I rank {session.slot}: {what}: {said}\n")
     if not ends:
         return
     try:

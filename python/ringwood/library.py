@@ -158,6 +158,7 @@ _QUICK = {
     "ringwood_ask_to_end": (c_int, [_SESSION]),
     "ringwood_route": (c_char_p, [_SESSION, c_int]),
     "ringwood_rank": (c_int, [_SESSION]),
+    "ringwood_slot": (c_int, [_SESSION]),
     "ringwood_world": (c_int, [_SESSION]),
     "ringwood_epoch": (c_uint64, [_SESSION]),
     "ringwood_step": (c_uint64, [_SESSION]),

@@ -267,7 +267,7 @@ class DistributedOptimizer(OptimizerWrapper):
                                f"first step: {names}. Call rw.broadcast_parameters(model.state_dict()) after "
                                "making the model")
         if self.session.rank == 0:
-            sys.stderr.write(f"W rank 0: after {exchanges} exchanges {sum(different)} of {len(slots)} parameters "
+            sys.stderr.write(f"W rank {self.session.slot}: after {exchanges} exchanges {sum(different)} of {len(slots)} parameters "
                              f"differ from rank to rank: {names}. Do all ranks call backward and step equally "
                              "often?\n")
 
@@ -288,7 +288,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self.averaged = self._by_hand = False
         self._again += 1
         if self._again == 10 and self.session.rank == 0:
-            sys.stderr.write("I rank 0: each of several backward passes a step is exchanged; set "
+            sys.stderr.write(f"I rank {self.session.slot}: each of several backward passes a step is exchanged; set "
                              "backward_passes_per_step=N, or use optimizer.no_sync(), to exchange once\n")
 
     def join(self, after_step=None):

@@ -340,6 +340,12 @@ class Session:
         return self._number("ringwood_rank")
 
     @property
+    def slot(self):
+        """The rank as this process was started, by which logs, errors, samplers and a step's result name it. It never
+        changes."""
+        return self._number("ringwood_slot")
+
+    @property
     def world(self):
         return self._number("ringwood_world")
 

@@ -19,7 +19,7 @@ from ringwood.errors import InvalidError, NotFoundError, RefusedError, Unavailab
 
 class Session:
     """Of a world of one, whose store is a dict."""
-    rank, world, step, replays = 0, 1, 0, 0
+    rank, slot, world, step, replays = 0, 0, 1, 0, 0
     resumed = logged = closed = False
 
     def __init__(self, items=None):

@@ -15,7 +15,7 @@ training = pytest.importorskip("ringwood.training")
 
 class Session:
     """Of a world of one. `failure`: what the next checkpoint raises."""
-    rank, world, step, failure, closed = 0, 1, 0, None, False
+    rank, slot, world, step, failure, closed = 0, 2, 1, 0, None, False
 
     def __init__(self):
         self.saved = []
@@ -44,7 +44,7 @@ def test_a_checkpoint_that_fails_is_told_and_training_goes_on(capsys, failure):
     session = optimizer.session
     session.step, session.failure = 1, failure
     assert training.save(model, optimizer, {}) is False
-    assert f"no checkpoint of step 1: {failure}" in capsys.readouterr().err
+    assert f"W rank 2: no checkpoint of step 1: {failure}" in capsys.readouterr().err
     session.failure = None
     assert training.save(model, optimizer, {}) is False, "other ranks have it perhaps: all try again together"
     session.step = 2
