@@ -339,6 +339,7 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
       world.calls.push_back(candidate.call);
     }
     cut_offs_.Begin(record_.epoch(), std::move(incarnations));
+    room_.Begun();
     return world;
   }
   for (Waiting& candidate : candidates) {

@@ -139,11 +139,15 @@ double WaitingRoom::PatienceOf(const Waiting& waiting, double seconds) {
   return own > 0 ? std::min(own, seconds) : seconds;
 }
 
+bool WaitingRoom::Overdue(const Waiting& waiting, TimePoint now, double seconds) const {
+  return waiting.request.role() == v1::ROLE_WORKER &&
+         now - waiting.since > Seconds(PatienceOf(waiting, seconds));
+}
+
 std::vector<Waiting> WaitingRoom::TakeOverdue(TimePoint now, double seconds) {
   std::vector<Seat> overdue;
   for (const auto& [seat, waiting] : seats_) {
-    const Duration limit = Seconds(PatienceOf(waiting, seconds));
-    if (seat.first == v1::ROLE_WORKER && now - waiting.since > limit) overdue.push_back(seat);
+    if (Overdue(waiting, now, seconds)) overdue.push_back(seat);
   }
   std::vector<Waiting> taken;
   for (const Seat& seat : overdue) taken.push_back(*Remove(seat));
@@ -200,6 +204,25 @@ bool WaitingRoom::Continues(const std::vector<Awaited>& awaited) const {
                      [](const auto& entry) { return HasPart(entry.second.request); });
 }
 
+// Who does not resume begins another job.
+bool WaitingRoom::ResumesWithAny() const {
+  return failed_ && std::any_of(seats_.begin(), seats_.end(),
+                                [](const auto& entry) { return entry.second.request.resume(); });
+}
+
+std::string WaitingRoom::MissingWorkers(bool continues, TimePoint now) const {
+  const uint32_t min = static_cast<uint32_t>(options_.min_world);
+  const bool waited = std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
+    return Overdue(entry.second, now, options_.join_timeout_seconds);
+  });
+  const uint32_t all = AnyWorker()->request.world();
+  const bool least = continues || waited || all < min;
+  const uint32_t needed = least ? min : all;
+  if (Workers(now) >= needed) return "";
+  return absl::StrFormat("%d more workers (%s %d)", needed - Workers(now),
+                         least ? "--min-np" : "-np", needed);
+}
+
 bool WaitingRoom::Complete(const std::vector<Awaited>& awaited, TimePoint now) const {
   return AnyWorker() != nullptr && Missing(awaited, now).empty();
 }
@@ -208,8 +231,9 @@ std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited, TimePoint 
   const Waiting* worker = AnyWorker();
   if (worker == nullptr) return "";
   const bool continues = Continues(awaited);
-  const auto ranks = continues ? MissingOf(v1::ROLE_WORKER, awaited)
-                               : MissingOf(v1::ROLE_WORKER, worker->request.world());
+  const bool any = continues || ResumesWithAny();
+  const auto ranks = any ? MissingOf(v1::ROLE_WORKER, awaited)
+                         : MissingOf(v1::ROLE_WORKER, worker->request.world());
   const auto servers = continues
                            ? MissingOf(v1::ROLE_REDUCER, awaited)
                            : MissingOf(v1::ROLE_REDUCER, static_cast<uint32_t>(options_.servers));
@@ -218,10 +242,8 @@ std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited, TimePoint 
   if (!servers.empty()) {
     parts.push_back((servers.size() == 1 ? "server " : "servers ") + Runs(servers));
   }
-  const uint32_t least = static_cast<uint32_t>(options_.min_world);
-  if (continues && ranks.empty() && Workers(now) < least) {
-    parts.push_back(absl::StrFormat("%d more workers (--min-np %d)", least - Workers(now), least));
-  }
+  const std::string more = any && ranks.empty() ? MissingWorkers(continues, now) : "";
+  if (!more.empty()) parts.push_back(more);
   return absl::StrJoin(parts, " and ");
 }
 
@@ -236,7 +258,9 @@ std::string WaitingRoom::Progress(const std::vector<Awaited>& awaited, TimePoint
   if (worker == nullptr) return "no rank has joined";
   const std::string names = Missing(awaited, now);
   const std::string rest = names.empty() ? "" : ", waiting for " + names;
-  if (Continues(awaited)) return absl::StrFormat("%d ranks joined again%s", Workers(now), rest);
+  if (Continues(awaited) || ResumesWithAny()) {
+    return absl::StrFormat("%d ranks joined again%s", Workers(now), rest);
+  }
   const uint32_t world = worker->request.world();
   const size_t missing = MissingOf(v1::ROLE_WORKER, world).size();
   return absl::StrFormat("%d of %d ranks joined%s", world - missing, world, rest);
@@ -293,6 +317,7 @@ std::vector<Waiting*> WaitingRoom::Members() {
 }
 
 void WaitingRoom::Restart(TimePoint now) {
+  failed_ = true;
   for (auto& [seat, waiting] : seats_) waiting.since = now;
 }
 

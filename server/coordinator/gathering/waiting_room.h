@@ -2,7 +2,9 @@
 // arguments.
 //
 // A world that begins is complete when all its ranks and all servers are there. One that continues
-// an elastic job is complete when all that are awaited are there, and workers enough.
+// an elastic job is complete when all that are awaited are there, and workers enough. Where nobody
+// is left to continue it, it resumes with whichever ranks come, spares too: as many as it was
+// started with, or fewer once somebody has waited for the join timeout.
 #pragma once
 
 #include <map>
@@ -79,8 +81,9 @@ class WaitingRoom {
   bool HasEnough(TimePoint now) const {
     return Workers(now) >= static_cast<uint32_t>(options_.min_world);
   }
-  // All begin to wait now.
+  // An elastic epoch has failed: all begin to wait now.
   void Restart(TimePoint now);
+  void Begun() { failed_ = false; }  // the next one
   // Workers that were in an epoch of the job, and servers.
   std::vector<Waiting*> Members();
 
@@ -91,11 +94,15 @@ class WaitingRoom {
   std::vector<uint32_t> MissingOf(v1::Role role, uint32_t count) const;
   std::vector<uint32_t> MissingOf(v1::Role role, const std::vector<Awaited>& awaited) const;
   bool Continues(const std::vector<Awaited>& awaited) const;  // an elastic job
-  uint32_t Workers(TimePoint now) const;                      // that a world may take
-  uint32_t MostWorkers() const;                               // of an elastic epoch
+  bool ResumesWithAny() const;
+  bool Overdue(const Waiting& waiting, TimePoint now, double seconds) const;
+  std::string MissingWorkers(bool continues, TimePoint now) const;
+  uint32_t Workers(TimePoint now) const;  // that a world may take
+  uint32_t MostWorkers() const;           // of an elastic epoch
 
   const MembershipOptions options_;
   std::map<Seat, Waiting> seats_;
+  bool failed_ = false;  // the last epoch, of an elastic job
 };
 
 }  // namespace ringwood
