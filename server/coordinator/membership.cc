@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "server/coordinator/epoch/plan_facts.h"
 
 namespace ringwood {
@@ -155,7 +156,24 @@ void Membership::Handle(const event::Persisted& event) {
   }
 }
 
+// Of an elastic job of which nobody is left that has its state.
+void Membership::SayLost(const v1::EpochRecord& next) {
+  if (!Recovers() || next.job() != epoch_->record().job()) return;
+  const uint64_t committed = epoch_->committed().round;
+  if (next.base_step() >= committed) return;
+  const bool checkpoint = next.base_step() > 0;
+  out_.Say("steps_lost",
+           absl::StrFormat("job %016x begins again at step %d, %s, and loses %s that it had "
+                           "committed since: nobody is left that has the state; checkpoints limit "
+                           "that (--checkpoint-every)",
+                           next.job(), next.base_step(),
+                           checkpoint ? "from its checkpoint" : "as it has no checkpoint",
+                           FormatCount(static_cast<int>(committed - next.base_step()), "step")),
+           LogLevel::kWarning);
+}
+
 void Membership::Begin(GatheredWorld world) {
+  SayLost(world.record);
   phase_ = Phase::kRunning;
   reattachment_.reset();
   const v1::EpochRecord& record = world.record;

@@ -85,6 +85,7 @@ class Membership {
   bool IsOutdated(const v1::JoinRequest& request) const;
   void AfterJoinOfMember(const v1::JoinRequest& request);
   void Begin(GatheredWorld world);
+  void SayLost(const v1::EpochRecord& next);
   bool HandledByReattachment(const v1::LeaveRequest& request);
   void AfterReattachmentEvent();  // follows it where all are back or it is over
   void AfterEpochEvent();         // follows the epoch where it failed or ended
