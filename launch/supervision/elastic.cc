@@ -32,10 +32,14 @@ void Elastic::Finished(int member) {
   members_[member] = State::kEnded;
 }
 
-// Who fails after the first of an epoch has finished may have been through as well. Where epochs
-// are not told, a rank may have finished long ago and the job have died since.
+// Who is killed after the first of an epoch has finished may have been through as well; a program
+// that fails says that it was not. Where epochs are not told, a rank may have finished long ago and
+// the job have died since.
 Revival Elastic::Failed(int member, std::optional<Restarts::Cause> cause, TimePoint now) {
-  if (!told_ && members_[member] == State::kTakesPart) finished_ = false;
+  if (members_[member] == State::kTakesPart) {
+    finished_ &= told_;
+    failed_ |= told_ && cause != Restarts::Cause::kAccident;
+  }
   const Revival revival = cause ? restarts_.Failed(member, *cause, now) : Revival();
   End(member, revival);
   return revival;
@@ -56,7 +60,7 @@ void Elastic::End(int member, const Revival& revival) {
 
 void Elastic::TakePart(const std::vector<int>& members) {
   told_ = true;
-  finished_ = false;
+  finished_ = failed_ = false;
   for (size_t rank = options_.restarts.servers; rank < members_.size(); ++rank) {
     if (members_[rank] == State::kTakesPart) members_[rank] = State::kRuns;
   }
@@ -92,7 +96,8 @@ TimePoint Elastic::deadline() const {
 Elastic::Course Elastic::course() const {
   if (coordinator_lost_) return Course::kCoordinatorLost;
   if (cannot_begin_) return Course::kCannotBegin;
-  if (finished_) return Count(State::kTakesPart) > 0 ? Course::kGoesOn : Course::kFinished;
+  if (finished_ && Count(State::kTakesPart) > 0) return Course::kGoesOn;
+  if (finished_) return failed_ ? Course::kNobodyLeft : Course::kFinished;
   // Spares alone are an epoch only where there was one.
   const int run = Count(told_ ? State::kRuns : State::kTakesPart);
   if (run == 0 && restarts_.RanksWaiting(!options_.restart_own) == 0) return Course::kNobodyLeft;

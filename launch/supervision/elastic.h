@@ -28,7 +28,7 @@ class Elastic {
  public:
   enum class Course {
     kGoesOn,
-    kFinished,         // those that took part are through: end the others
+    kFinished,         // those that took part are through, or were killed: end the others
     kNobodyLeft,       // no rank runs or will run that could go on: end the others
     kCoordinatorLost,  // it does not stay
     kTooFew,           // to go on, and no more will come
@@ -68,6 +68,7 @@ class Elastic {
   std::map<int, TimePoint> dropped_;  // until when a member may come back
   bool told_ = false;                 // the coordinator says who takes part
   bool finished_ = false;             // one that takes part in the newest epoch ended with 0
+  bool failed_ = false;               // one that takes part in it failed by itself
   bool coordinator_lost_ = false;
   bool cannot_begin_ = false;
 };

@@ -88,6 +88,7 @@ TEST(ElasticJob, BadInputIsNotStartedAgainAndTheOthersFinish) {
   EXPECT_THAT(supervisor.Ended(2, kBadInput, At(1)), IsEmpty());
   EXPECT_EQ(supervisor.deadline(), TimePoint::max());
   EXPECT_FALSE(supervisor.TakeSetbacks()[0].revival.again);
+  supervisor.TookPart({0, 1, 3, 4});
   supervisor.Ended(3, kGood, At(30));
   supervisor.Ended(4, kGood, At(30));
   EndServers(&supervisor, 31);
@@ -282,6 +283,38 @@ TEST(ElasticJob, WhoIsKilledWhileTheOthersFinishIsNotWaitedFor) {
   supervisor.Ended(2, kGood, At(30));
   supervisor.Ended(3, kGood, At(30));
   EXPECT_THAT(supervisor.Ended(4, kKilled, At(30)), ElementsAre(Action::kStopServers));
+  EndServers(&supervisor, 31);
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitOk);
+}
+
+// Such as what its program does with the model when the session is over.
+TEST(ElasticJob, AProgramThatFailsWhenTheOthersHaveFinishedIsTheJobsFailure) {
+  for (const bool first : {false, true}) {
+    Supervisor supervisor = InAnEpoch();
+    supervisor.Ended(2, kGood, At(30));
+    supervisor.Ended(first ? 4 : 3, first ? kBug : kGood, At(30));
+    EXPECT_THAT(supervisor.Ended(first ? 3 : 4, first ? kGood : kBug, At(30.5)),
+                ElementsAre(Action::kStopServers));
+    EndServers(&supervisor, 31);
+    EXPECT_EQ(supervisor.Judge().exit_code, 1);
+    EXPECT_EQ(supervisor.Judge().culprit, 4);
+  }
+}
+
+TEST(ElasticJob, WhoGivesUpWhenTheOthersHaveEndedHasNotFinished) {
+  Supervisor supervisor = InAnEpoch({0, 10, false, 3});
+  for (int rank : {2, 3}) supervisor.Ended(rank, kGood, At(10));
+  EXPECT_THAT(supervisor.Ended(4, kPeerDied, At(130)), ElementsAre(Action::kStopServers));
+  EndServers(&supervisor, 131);
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitRestart);
+  EXPECT_TRUE(supervisor.Judge().restart_helps);
+}
+
+TEST(ElasticJob, AFailureBeforeTheNewestEpochIsNotTheJobs) {
+  Supervisor supervisor = InAnEpoch();
+  supervisor.Ended(4, kBug, At(20));
+  supervisor.TookPart({0, 1, 2, 3});
+  for (int rank : {2, 3}) supervisor.Ended(rank, kGood, At(30));
   EndServers(&supervisor, 31);
   EXPECT_EQ(supervisor.Judge().exit_code, kExitOk);
 }
