@@ -35,9 +35,9 @@ void AddCoordinatorFlags(const RunOptions& options, bool again, std::vector<std:
   if (elastic.straggler_grace_seconds > 0) {
     command->push_back(absl::StrFormat("--straggler-grace=%g", elastic.straggler_grace_seconds));
   }
-  if (again && options.coordinator_grace_seconds >= 0) {
-    command->push_back(absl::StrFormat("--reattach-grace=%g", options.coordinator_grace_seconds));
-  }
+  // Of the epoch that a store has on record nothing runs any more when an attempt begins.
+  const double grace = again ? options.coordinator_grace_seconds : 0;
+  if (grace >= 0) command->push_back(absl::StrFormat("--reattach-grace=%g", grace));
 }
 
 std::vector<std::string> ServerCommand(const RunOptions& options, int index,

@@ -178,7 +178,7 @@ TEST_F(ElasticRunTest, TheServerIsToldAndItsLinesAreNotTheUsers) {
   EXPECT_THAT(finished.out, Not(HasSubstr("ringwood server")));
   EXPECT_THAT(directory_.Read("coordinator.arguments"),
               AllOf(HasSubstr(" --elastic "), HasSubstr(" --min-np=2 "), HasSubstr(" --max-np=4"),
-                    Not(HasSubstr("--reattach-grace"))));
+                    HasSubstr(" --reattach-grace=0 ")));
 }
 
 TEST_F(ElasticRunTest, ACoordinatorThatDiesIsBackAtItsAddressAndNoRankEnds) {
@@ -194,7 +194,7 @@ TEST_F(ElasticRunTest, ACoordinatorThatDiesIsBackAtItsAddressAndNoRankEnds) {
   const std::string first = arguments.substr(0, arguments.find('\n'));
   const std::string second = arguments.substr(first.size() + 1);
   EXPECT_THAT(first, AllOf(HasSubstr("--listen=:0 "), HasSubstr(" --no-reducer "),
-                           HasSubstr(" --servers=0 "), Not(HasSubstr("--reattach-grace"))));
+                           HasSubstr(" --servers=0 "), HasSubstr("--reattach-grace=0 ")));
   EXPECT_THAT(second, AllOf(HasSubstr("--listen=127.0.0.1:4321 "), HasSubstr("--reattach-grace=7 "),
                             HasSubstr("--store-patience=")));
   const size_t store = first.find("--store=");
