@@ -9,6 +9,7 @@
 #include "client/grpc/coordinator_line.h"
 #include "client/grpc/epoch_attendance.h"
 #include "client/grpc/known_epoch.h"
+#include "proto/attachment.h"
 #include "proto/call.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
@@ -23,8 +24,8 @@ constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connect
 
 class GrpcControl : public Control {
  public:
-  GrpcControl(const std::string& address, const Access& access)
-      : address_(address), access_(access) {
+  GrpcControl(const std::string& address, const Access& access, double grace_seconds)
+      : address_(address), access_(access), grace_seconds_(grace_seconds) {
     Connect({});
   }
 
@@ -99,14 +100,17 @@ class GrpcControl : public Control {
   }
 
   // A process that has a part of the job's state goes on trying when the coordinator dies
-  // meanwhile.
+  // meanwhile. Another one may have waited for long, and looks for it as long as members do.
   StatusOr<v1::JoinResponse> JoinWithin(const v1::JoinRequest& request, Duration timeout) {
-    const TimePoint end = Now() + timeout;
+    TimePoint end = Now() + timeout;
     OwnConnection connection{.silence = timeout};
     if (request.has_held()) connection.reconnection = kEagerReconnection;
+    Duration patience = timeout;
+    bool elastic = request.has_held();
     for (;;) {
       Connect(connection);
-      RW_RETURN_IF_ERROR(AwaitConnection(request.rank(), end, timeout));
+      RW_RETURN_IF_ERROR(AwaitConnection(request.rank(), end, patience));
+      elastic = elastic || AskStatus().elastic();
       // It answers a rank that waits for others when the timeout is over, and waits itself while it
       // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.
       grpc::ClientContext context;
@@ -119,9 +123,17 @@ class GrpcControl : public Control {
         absl::SleepFor(absl::Seconds(kAgainSeconds));
         continue;
       }
-      if (!request.has_held() || Now() >= end || !Broke(status)) {
-        return Annotate(FromGrpc(status), What("join"));
+      if (!request.has_held()) {
+        patience = CoordinatorGrace(grace_seconds_, elastic);
+        end = Now() + patience;
       }
+      if (Now() >= end || !Broke(status)) return Annotate(FromGrpc(status), What("join"));
+      if (request.has_held()) continue;
+      connection.reconnection = kEagerReconnection;
+      Log(LogLevel::kWarning, "coordinator_lost",
+          absl::StrFormat("rank %d waits to join, and the coordinator at %s is lost: looking for "
+                          "it for %g s",
+                          request.rank(), address_, ToSeconds(patience)));
     }
   }
 
@@ -170,11 +182,19 @@ class GrpcControl : public Control {
     return status;
   }
 
-  void SayProgress(uint32_t rank) {
+  // Empty where it does not answer.
+  v1::StatusResponse AskStatus(grpc::Status* status = nullptr) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(Seconds(kStatusSeconds)));
     v1::StatusResponse response;
-    const grpc::Status status = line_->stub->Status(&context, v1::StatusRequest(), &response);
+    const grpc::Status asked = line_->stub->Status(&context, v1::StatusRequest(), &response);
+    if (status != nullptr) *status = asked;
+    return response;
+  }
+
+  void SayProgress(uint32_t rank) {
+    grpc::Status status;
+    const v1::StatusResponse response = AskStatus(&status);
     if (!status.ok()) {
       Log(LogLevel::kWarning, absl::StrFormat("no coordinator answers at %s yet: %s", address_,
                                               status.error_message()));
@@ -185,6 +205,7 @@ class GrpcControl : public Control {
 
   const std::string address_;
   const Access access_;
+  const double grace_seconds_;
   // To join, and for what is called while no epoch is attended.
   std::unique_ptr<CoordinatorLine> line_;
   KnownEpoch known_;
@@ -193,8 +214,9 @@ class GrpcControl : public Control {
 
 }  // namespace
 
-std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const Access& access) {
-  return std::make_unique<GrpcControl>(address, access);
+std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const Access& access,
+                                         double grace_seconds) {
+  return std::make_unique<GrpcControl>(address, access, grace_seconds);
 }
 
 }  // namespace ringwood

@@ -72,7 +72,7 @@ StatusOr<Parts> MakeParts(const SessionOptions& given) {
     RW_ASSIGN_OR_RETURN(auto fabric, MakeFabric(options, credentials, net));
     return sink == nullptr ? std::move(fabric) : ObserveFabric(std::move(fabric), sink);
   };
-  parts.control = MakeGrpcControl(options.coordinator, access);
+  parts.control = MakeGrpcControl(options.coordinator, access, options.coordinator_grace_seconds);
   parts.store = MakeGrpcStoreClient(options.coordinator, access);
   parts.updates = MakeGrpcUpdateClient(options.coordinator, access);
   return parts;

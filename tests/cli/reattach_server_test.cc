@@ -1,10 +1,13 @@
 // The real coordinator is killed under real ranks, and started again: they train on.
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 
 #include "base/random.h"
+#include "ringwood/v1/control.grpc.pb.h"
 #include "server/server.h"
+#include "tests/cli/rank.h"
 #include "tests/cli/restarted_coordinator.h"
 
 namespace ringwood {
@@ -64,6 +67,37 @@ TEST(ReattachServer, ReducersElsewhereServeOnMeanwhile) {
 TEST(ReattachServer, AReducerThatDiesWithTheCoordinatorEndsTheEpochButNotTheElasticJob) {
   RestartedCoordinator coordinator({"--servers", "1", "--elastic"});
   EXPECT_GT(KillAndRestart(&coordinator, "workers that join again", {0, 0.3}).size(), 1u);
+}
+
+// Whether rank 1 comes to wait there for others.
+bool WaitsAt(const std::string& address) {
+  const auto stub =
+      v1::Coordinator::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  const TimePoint end = Now() + Seconds(Rank::kSeconds);
+  v1::StatusResponse status;
+  while (status.first_waiting() != 1 && Now() < end) {
+    grpc::ClientContext context;
+    if (!stub->Status(&context, v1::StatusRequest(), &status).ok()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return status.first_waiting() == 1;
+}
+
+// A spare, or a process in the place of a rank that died: it has no part of the job yet.
+TEST(ReattachServer, WhoWaitsToJoinLooksForTheCoordinatorToo) {
+  RestartedCoordinator coordinator({"--servers", "0", "--elastic"});
+  Rank first(0), waits(1);
+  StatusOr<v1::JoinResponse> joined = Unavailable("it was not asked yet");
+  waits.Connect(coordinator.address());
+  std::thread joins([&] { joined = waits.Join(); });
+  EXPECT_TRUE(WaitsAt(coordinator.address()));
+  coordinator.Kill();
+  coordinator.Start();
+  first.Connect(coordinator.address());
+  const auto beside = first.Join();
+  EXPECT_TRUE(beside.ok()) << beside.status();
+  joins.join();
+  EXPECT_TRUE(joined.ok()) << joined.status();
 }
 
 TEST(ReattachServerLong, PauseOfManyKills) {
