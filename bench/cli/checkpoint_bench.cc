@@ -219,7 +219,7 @@ class Ranks {
       ranks_[rank].name.step = step;
       Checkpointer* const checkpointer = ranks_[rank].checkpointer.get();
       RW_CHECK(checkpointer->Begin(ranks_[rank].name, items(rank)).ok());
-      const Status saved = checkpointer->Wait();
+      const Status saved = checkpointer->Wait().value();
       if (!saved.ok()) std::fprintf(stderr, "%s\n", Message(saved).c_str());
       RW_CHECK(saved.ok());
     });
