@@ -76,6 +76,7 @@ bool Membership::Recovers() const {
 }
 
 uint64_t Membership::ended() const {
+  if (phase_ == Phase::kStopped) return 0;  // they may come back to a server that follows
   if (epoch_) {
     const bool goes_on = epoch_->state() == Epoch::State::kRunning || epoch_->Recovers();
     return goes_on ? 0 : epoch_->record().epoch();
