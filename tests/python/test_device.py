@@ -99,7 +99,7 @@ def test_what_cannot_be_exchanged_in_place_says_why():
 
 def test_what_stands_against_the_device_of_the_gradients_is_why_they_are_staged(capsys):
     class Session:
-        rank, world, receiving, selection = 0, 1, False, (0, "exact", 0.0)
+        rank, world, epoch, receiving, selection = 0, 1, 1, False, (0, "exact", 0.0)
 
         def device_support(self, device):
             return f"no kernels for {device}"
