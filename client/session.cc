@@ -295,18 +295,13 @@ Status Session::TakeState() {
   return Annotate(taken, absl::StrFormat("rank %d: the state of the job", link_->slot()));
 }
 
-// Once it is known what a checkpoint costs; and, for who looks closely, when that changes a lot.
+// Once it is known what a checkpoint costs.
 void Session::SayInterval() {
-  const double seconds = ToSeconds(saves_.Interval(Now()));
-  if (rank() != 0 ||
-      (said_interval_ > 0 && seconds < 2 * said_interval_ && seconds > said_interval_ / 2)) {
-    return;
-  }
-  const bool first = std::exchange(said_interval_, seconds) == 0;
-  Log(first ? LogLevel::kInfo : LogLevel::kDebug, "checkpoint_interval",
+  if (rank() != 0 || std::exchange(said_interval_, true)) return;
+  Log(LogLevel::kInfo, "checkpoint_interval",
       absl::StrFormat("checkpoints that are left to the session come every %.0f s: at most %.0f %% "
                       "of the time stops for them",
-                      seconds, 100 * SaveClock::kBudget));
+                      ToSeconds(saves_.Interval(Now())), 100 * SaveClock::kBudget));
 }
 
 Status Session::CheckReplayed() const {

@@ -158,7 +158,7 @@ class Session {
   PlanInForce plan_{&table_, &states_, &updates_, &observers_};
   PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
   SaveClock saves_{Now(), 0};
-  double said_interval_ = 0;
+  bool said_interval_ = false;
   UpdateReader replay_;
   StepProtocol steps_{table_,      &states_,  &plan_,  &agreement_,
                       &replanner_, &updates_, &saves_, &observers_};

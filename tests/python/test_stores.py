@@ -156,11 +156,17 @@ def test_an_elastic_job_goes_on_when_a_server_dies_with_a_part(tmp_path):
             assert job.poll() is None and time.monotonic() < deadline, log.read_text()[-4000:]
             time.sleep(0.1)
 
+    def kill_server():
+        deadline = time.monotonic() + 120
+        while not (found := processes_with(f"--store={store}", "--coordinator=")):  # it is being started again
+            assert job.poll() is None and time.monotonic() < deadline, log.read_text()[-4000:]
+            time.sleep(0.1)
+        os.kill(*found, signal.SIGKILL)
+
     try:
         newest = wait_beyond(0)
         for _ in range(3):
-            server, = processes_with(f"--store={store}", "--coordinator=")
-            os.kill(server, signal.SIGKILL)
+            kill_server()
             newest = wait_beyond(newest + 20)
     finally:
         os.killpg(job.pid, signal.SIGKILL)
