@@ -31,7 +31,7 @@ std::map<CheckpointId, Kept> KnownOf(const v1::GatherRequest& request) {
 // Refuses what the collector's arithmetic could not take.
 Status CheckGather(const v1::GatherRequest& request) {
   const v1::EpochRecord& record = request.record();
-  if (record.epoch() > 0 && record.world() > 0 &&
+  if (record.epoch() > 0 && record.origin() <= record.epoch() && record.world() > 0 &&
       record.members_size() >= static_cast<int64_t>(record.world()) && request.part() > 0 &&
       request.part() < request.stores() && request.stores() <= record.world()) {
     return OkStatus();
