@@ -24,7 +24,7 @@ from .errors import AbortedError, RingwoodError, UnavailableError, sentence_of
 _open = weakref.WeakSet()
 _installed = []  # the process in which the hooks were installed
 _asks = []       # the session that SIGTERM asks to end, and the process in which it does
-_heard = []      # the sessions that it has asked
+_heard = weakref.WeakSet()  # the sessions that it has asked
 
 
 def watch(session):
@@ -104,7 +104,7 @@ def _asked(number, _frame):
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         return
-    _heard.append(session)
+    _heard.add(session)
     sys.stderr.write(f"I rank {session.slot}: asked to end: a checkpoint follows the step in hand\n")
     try:
         session.ask_to_end()

@@ -267,8 +267,8 @@ class DistributedOptimizer(OptimizerWrapper):
                                f"first step: {names}. Call rw.broadcast_parameters(model.state_dict()) after "
                                "making the model")
         if self.session.rank == 0:
-            sys.stderr.write(f"W rank {self.session.slot}: after {exchanges} exchanges {sum(different)} of {len(slots)} parameters "
-                             f"differ from rank to rank: {names}. Do all ranks call backward and step equally "
+            sys.stderr.write(f"W rank {self.session.slot}: after {exchanges} exchanges {sum(different)} of {len(slots)} "
+                             f"parameters differ from rank to rank: {names}. Do all ranks call backward and step equally "
                              "often?\n")
 
     @property

@@ -36,7 +36,7 @@ class Sampler:
     0, and what it computes is not used.
     """
 
-    seeds = None  # in PyTorch's loops: random_state.Seeds
+    seeds = None  # in PyTorch's loops: passes.seeds.Seeds
 
     def __init__(self, dataset, batch_size, seed=0, ahead=0, shuffle=True, rank=0, world=1):
         self._library = load()
@@ -143,7 +143,8 @@ class Sampler:
         return {"sampler": content.raw.hex(), "begun": self._begun}
 
     def load_state_dict(self, state, world=0):
-        """Iterations that run end; what a data loader has prefetched from one has the weight 0. `world`: of a job that goes on with another number of ranks."""
+        """Iterations that run end; what a data loader has prefetched from one has the weight 0. `world`: of a job that goes
+        on with another number of ranks."""
         content = bytes.fromhex(state["sampler"])
         self._check(self._library.quick.ringwood_sampler_restore(self._handle, content, len(content), world))
         self._restored += 1

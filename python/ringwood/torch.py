@@ -30,7 +30,7 @@ from .local.local_steps import LocalSteps as _LocalSteps
 from .local.outer import Nesterov, OuterSGD
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
 from .passes.forward import before_forward as _before_forward
-from .random_state import Seeds as _Seeds
+from .passes.seeds import Seeds as _Seeds
 from .sampler import Sampler as _Sampler
 from .scaler import GradScaler
 from .state import flatten, gather_tensors, unflatten

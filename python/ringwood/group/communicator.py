@@ -49,8 +49,8 @@ class Communicator:
     def start(self, collective, kind, source, elements, target, outputs, op=0, root=0, shares=None, receives=None,
               about=0):
         """Starts a call on `elements` at the address `source` into `outputs` at `target`; returns a Pending. `kind` and
-        `op`: numbers of library.ELEMENT_TYPES and OPERATIONS; `shares`, `receives`: elements by rank; `about`: a digest of what else tells
-        the call from others, alike on all members."""
+        `op`: numbers of library.ELEMENT_TYPES and OPERATIONS; `shares`, `receives`: elements by rank; `about`: a digest of
+        what else tells the call from others, alike on all members."""
         call = CollectiveCall(_SIZE, collective, kind, op, root, source, elements, target, outputs)
         if shares is not None:
             call.shares = _numbers(shares)
