@@ -6,8 +6,12 @@ import sys
 import types
 
 import pytest
+import torch
 
 from conftest import ROOT, run_job
+
+sys.path.insert(0, str(ROOT / "python"))
+from ringwood.passes.seeds import Seeds  # noqa: E402
 
 SAMPLES, BATCH, AHEAD, PASSES = 120, 12, 4, 3
 
@@ -17,11 +21,25 @@ def test_a_loader_that_runs_ahead_uses_every_sample_once(ranks):
     run_job("sampling.py", ranks=ranks)
 
 
+@pytest.mark.parametrize("loader", [False, True])
+def test_iterations_of_a_loader_alone_take_a_number(loader):
+    """With persistent_workers the loader takes one itself in its first iteration."""
+    taken = []
+    seeds = Seeds()
+    for iteration in range(3):
+        before = torch.get_rng_state()
+        seeds.made()
+        if loader and iteration == 0:
+            torch.rand(1)
+        seeds.begun()
+        taken.append(not torch.equal(before, torch.get_rng_state()))
+    assert taken == [loader] * 3
+
+
 class Loop:
     """A rank's loop over a data loader that prefetches."""
 
     def __init__(self, rank):
-        sys.path.insert(0, str(ROOT / "python"))
         module = importlib.import_module("ringwood.sampler")
         self.rank = rank
         self.sampler = module.Sampler(SAMPLES, BATCH, seed=1, ahead=AHEAD, rank=rank, world=3)
