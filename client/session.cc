@@ -351,7 +351,7 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
   if (receiving()) return Refused(NoStateYet("save"));
   for (;;) {
     RW_RETURN_IF_ERROR(Alive());
-    RW_RETURN_IF_ERROR(AwayOr(OkStatus()));
+    RW_RETURN_IF_ERROR(CheckNotAway());
     connection_->progress()->SaveBegun();
     std::string plan;
     if (agreement_.agreed() && !table_.empty()) {
@@ -388,7 +388,7 @@ Status Session::CheckpointWait() {
     }
     if (!Recovers()) return End(link_->status());
     RW_RETURN_IF_ERROR(ChangeEpoch());
-    RW_RETURN_IF_ERROR(AwayOr(OkStatus()));
+    RW_RETURN_IF_ERROR(CheckNotAway());
   }
 }
 
@@ -399,9 +399,9 @@ std::string Session::NoStateYet(const char* what) const {
       link_->slot(), what);
 }
 
-// Where the others went on meanwhile.
-Status Session::AwayOr(Status status) const {
-  if (!receiving()) return status;
+// After a change of epoch, in which the others may have gone on without this rank.
+Status Session::CheckNotAway() const {
+  if (!receiving()) return OkStatus();
   return Aborted(absl::StrFormat(
       "this rank was away while the others went on (%s): their state comes with its next "
       "finish_step, and until then (ringwood_receiving) it has no calls to make",
@@ -443,10 +443,11 @@ Status Session::Collective(const std::function<Status()>& call) {
   }
   TakeNumbers(*link_);
   CallsOver();
-  return AwayOr(Aborted(absl::StrFormat(
+  RW_RETURN_IF_ERROR(CheckNotAway());
+  return Aborted(absl::StrFormat(
       "the members of the job have changed under a collective call: this is rank %d of %d now; "
       "fill its data again and repeat the calls that followed the last finish_step (%s)",
-      rank(), world(), why_lost_)));
+      rank(), world(), why_lost_));
 }
 
 Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op) {

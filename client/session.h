@@ -143,7 +143,7 @@ class Session {
   Status CheckReplayed() const;
   void SayInterval();
   std::string NoStateYet(const char* what) const;
-  Status AwayOr(Status status) const;
+  Status CheckNotAway() const;
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.

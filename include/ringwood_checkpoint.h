@@ -30,7 +30,9 @@ typedef struct {
  * velocities, step) and returns; they are sent to the store in the background. One checkpoint is in
  * flight: a second call waits for the first. One that fails (a full disk, a rank that missed it) is
  * logged, the one before stays, training continues; only ringwood_checkpoint_wait says why. Where a
- * rank never saves, the next step is refused. Errors here: the items, or the epoch is over. */
+ * rank never saves, the next step is refused. Errors here: the items, or the epoch is over. In an
+ * elastic job RINGWOOD_REFUSED while ringwood_receiving is 1, and RINGWOOD_ABORTED where the others
+ * went on without this rank meanwhile: it has no state to save. */
 RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items,
                                         size_t count);
 /* Waits until the newest checkpoint is durable on all ranks, or returns its error, once.

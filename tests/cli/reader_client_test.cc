@@ -148,19 +148,29 @@ TEST(ReaderClient, FollowsAServerThatComesBackElsewhere) {
   }
 }
 
+// Another one at that port, a moment later.
+class StartedAgain {
+ public:
+  explicit StartedAgain(int port)
+      : starts_([this, port] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          server_ = std::make_unique<Deployment>(0, port);
+        }) {}
+  ~StartedAgain() { starts_.join(); }
+
+ private:
+  std::unique_ptr<Deployment> server_;
+  std::thread starts_;
+};
+
 TEST(ReaderClient, WaitsForAServerThatItHasBeenConnectedTo) {
   auto first = std::make_unique<Deployment>(0);
   const int port = first->port();
   const auto client = MakeGrpcReaderClient({first->address(), Access(), ""});
   ASSERT_TRUE(client->Pull(PullWithin(60)).ok());
   first.reset();
-  std::unique_ptr<Deployment> second;
-  std::thread again([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    second = std::make_unique<Deployment>(0, port);
-  });
+  StartedAgain again(port);
   const auto due = client->Pull(PullWithin(60));
-  again.join();
   EXPECT_TRUE(due.ok()) << due.status();
 }
 
@@ -214,13 +224,8 @@ TEST(ReaderClient, ReadsOnAtTheServerThatIsStartedAgain) {
   const auto client = MakeGrpcReaderClient({first->address(), Access(), ""});
   ASSERT_TRUE(client->Hold(HoldWithin(60)).ok());
   first.reset();
-  std::unique_ptr<Deployment> second;
-  std::thread again([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    second = std::make_unique<Deployment>(0, port);
-  });
+  StartedAgain again(port);
   const auto got = Read(client.get());
-  again.join();
   EXPECT_EQ(got.value(), kItem);
 }
 
