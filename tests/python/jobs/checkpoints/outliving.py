@@ -64,7 +64,9 @@ while outcome is None:
             continue
         break
 print(f"rank {rw.rank()}: the one under which a process came: {outcome}", flush=True)
+rw.allreduce(1.0)  # what rank 2 waits for has ended before the others' has
 session.checkpoint(**items)
+rw.allreduce(1.0)
 if rw.rank() == 2:
     os.kill(os.getpid(), signal.SIGKILL)
 print(f"rank {rw.rank()}: the one under which a process died: {wait()}", flush=True)
