@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from conftest import PROGRAM, ROOT, environment, run_job
+from conftest import PROGRAM, ROOT, environment, python, run_job
 
 sys.path.insert(0, str(ROOT / "tests" / "chaos"))
 import check  # noqa: E402
@@ -98,7 +98,7 @@ class Job:
         self.log = folder / "log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [PROGRAM, "run", "--elastic", "-np", str(ranks), "--", sys.executable, EXAMPLE, "--synthetic", "--limit",
+                [PROGRAM, "run", "--elastic", "-np", str(ranks), "--", *python(EXAMPLE), "--synthetic", "--limit",
                  "1000", "--epochs", "100000", "--history", folder / "history"],
                 stdout=log, stderr=subprocess.STDOUT, env=environment(), start_new_session=True)
 

@@ -6,12 +6,11 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 
 import pytest
 import torch
 
-from conftest import JOBS, ROOT, environment, run_job
+from conftest import JOBS, ROOT, environment, python, run_job
 
 
 def free_port():
@@ -30,7 +29,7 @@ def together(script, *arguments, ranks, codes=(0,), timeout=300, **changes):
     for rank in range(ranks):
         mine = environment(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                            **changes)
-        started.append(subprocess.Popen([sys.executable, JOBS / script, *arguments], cwd=ROOT, env=mine,
+        started.append(subprocess.Popen([*map(str, python(JOBS / script)), *arguments], cwd=ROOT, env=mine,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         start_new_session=True))
     outputs = []

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import clusters
-from conftest import JOBS, PROGRAM, environment, run, run_job
+from conftest import JOBS, PROGRAM, environment, python, run, run_job
 
 MANY = 10**6  # steps: more than are ever done
 SECONDS = 400   # on a machine that does much else
@@ -61,8 +61,8 @@ def one_rank(process, ranks):
 
 
 def local(store, folder, *flags):
-    return [PROGRAM, "run", "-np", 2, "--grace", 100, "--store", store, *flags, "--", sys.executable,
-            JOBS / "clusters/asked.py", folder, MANY, *(flag.strip("-") for flag in flags)]
+    return [PROGRAM, "run", "-np", 2, "--grace", 100, "--store", store, *flags, "--",
+            *python(JOBS / "clusters/asked.py"), folder, MANY, *(flag.strip("-") for flag in flags)]
 
 
 def test_a_local_job_saves_and_ends_with_75(tmp_path):

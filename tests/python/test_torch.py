@@ -1,12 +1,11 @@
 """ringwood.torch, and the example that the demo runs."""
 
 import json
-import sys
 
 import pytest
 import torch
 
-from conftest import EXAMPLE, JOBS, PROGRAM, ROOT, run, run_job
+from conftest import EXAMPLE, JOBS, PROGRAM, ROOT, python, run, run_job
 
 SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole batch",
            "accumulate.py": "passes accumulate and missing gradients are named",
@@ -35,7 +34,7 @@ if SCALES:
 @pytest.fixture(scope="module")
 def in_turn():
     """One job for all of them."""
-    return run([PROGRAM, "run", "-np", 2, "--", sys.executable, JOBS / "in_turn.py", *SCRIPTS])
+    return run([PROGRAM, "run", "-np", 2, "--", *python(JOBS / "in_turn.py"), *SCRIPTS])
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=SCRIPTS.values())
@@ -92,7 +91,7 @@ FASHION = (EXAMPLE, "--limit", 1000, "--epochs", 1)
 
 def curves(tmp_path, example, route, ranks):
     """The losses of every step, in one process and together."""
-    ended = run([sys.executable, *example, "--single", "--report", tmp_path / "single"])
+    ended = run([*python(example[0]), *example[1:], "--single", "--report", tmp_path / "single"])
     assert ended.code == 0, ended.output
     run_job(*example, "--route", route, "--report", tmp_path / "together", ranks=ranks)
     return [json.loads((tmp_path / name).read_text())["losses"] for name in ("single", "together")]
@@ -113,14 +112,14 @@ def test_the_sparse_loss_curve_is_close_to_that_of_one_process(tmp_path):
 
 
 def test_a_missing_data_set_names_the_package():
-    ended = run([sys.executable, EXAMPLE, "--single", "--data", "/nowhere"])
+    ended = run([*python(EXAMPLE), "--single", "--data", "/nowhere"])
     assert ended.code == 78 and "dataset-fashion-mnist" in ended.output, ended.output
 
 
 def test_accuracy_stays_within_two_points_of_one_process_without_compression(tmp_path):
     reference = tmp_path / "single"
     images = ("--limit", 24000, "--epochs", 1)
-    ended = run([sys.executable, EXAMPLE, "--single", *images, "--report", reference], timeout=600)
+    ended = run([*python(EXAMPLE), "--single", *images, "--report", reference], timeout=600)
     assert ended.code == 0, ended.output
     single = json.loads(reference.read_text())
     together = train(tmp_path / "together", *images)
