@@ -22,7 +22,7 @@ import torch
 
 from . import ending, job
 from .agreement import differing, differing_digests, digest_of, digest_of_tree
-from .errors import ForkedError, InvalidError, RefusedError, RingwoodError
+from .errors import AbortedError, ForkedError, InvalidError, RefusedError, RingwoodError
 from .imported import imported_header, load_imported
 from .layout import own_items, read_own, read_shared, shared_items
 from .parts import Parts
@@ -71,7 +71,11 @@ class Checkpoint:
         Returns whether this step's is on its way."""
         self._tell()
         self.end_if_asked(self.save)
-        return self.due and self.save()
+        return self.save_if_due(self.save)
+
+    def save_if_due(self, save):
+        """A rank that was away while it saved is where the others are now, and saves what is due there."""
+        return any(self.due and save() for _ in range(2))
 
     def end_if_asked(self, save):
         """After a step, as step() does: where a rank was asked to end by SIGTERM, all ranks save, wait for it, and leave
@@ -89,6 +93,8 @@ class Checkpoint:
         optimizer, step = self._leader, self._session.step
         if step in (optimizer.committed_before, optimizer.saved_at):
             return False  # a pass between two exchanges
+        if step == optimizer.saving_at:
+            return True
         if self._every == "auto":
             return bool(optimizer.last and optimizer.last.checkpoint_due)
         # Where a GradScaler leaves steps out, step() has not begun since the last one that it did not.
@@ -128,8 +134,8 @@ class Checkpoint:
 
     def _collect(self, cursor):
         """(shared items, per-rank items), whose copies may still be running."""
-        for each in self._local:
-            each.settle()
+        if any([each.local.settle() for each in self._local]):
+            raise AbortedError("this rank was away while the others went on")
         self._leader.saved_at = self._session.step  # a round that was settled is in it
         state = dict(self._model.state_dict())
         parts = self._parts.states()

@@ -12,7 +12,7 @@ def save(model, optimizer, cursor, every=1):
     `session.checkpoint_wait()` raises why."""
     checkpoint = Checkpoint(model, optimizer, every=every)
     checkpoint.end_if_asked(lambda: checkpoint.save_with(cursor))
-    return checkpoint.due and checkpoint.save_with(cursor)
+    return checkpoint.save_if_due(lambda: checkpoint.save_with(cursor))
 
 
 def resume(model, optimizer, before_step=None, after_step=None):

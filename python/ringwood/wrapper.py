@@ -51,6 +51,7 @@ class OptimizerWrapper(torch.optim.Optimizer):
     how_to_freeze = ""
 
     saved_at = None  # the step of the session's whose checkpoint was made last, or failed; alike on all ranks
+    saving_at = None  # the step of which the others were about to make a checkpoint, where this rank came to them
     leads = True  # its steps are the session's; those of a further DistributedOptimizer follow them
 
     def shared_state(self):

@@ -55,7 +55,7 @@ class Training:
         self.inner = inner
         self.optimizer = SimpleNamespace(session=session, committed_before=0, last=None, param_groups=inner.param_groups,
                                          shared_state=inner.state_dict, load_state_dict=inner.load_state_dict,
-                                         before_gradients=[], scaler=None, followed=False, leads=True, saved_at=None)
+                                         before_gradients=[], scaler=None, followed=False, leads=True, saved_at=None, saving_at=None)
         self.scheduler = torch.optim.lr_scheduler.StepLR(inner, 2)
         self.average = torch.optim.swa_utils.AveragedModel(self.model)
         self.counts = {"rows": 0}

@@ -32,7 +32,7 @@ class Session:
 def make():
     model = torch.nn.Linear(2, 2)
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, SimpleNamespace(session=Session(), committed_before=0, leads=True, saved_at=None, followed=False,
+    return model, SimpleNamespace(session=Session(), committed_before=0, leads=True, saved_at=None, saving_at=None, followed=False,
                                   last=None,
                                   param_groups=inner.param_groups, shared_state=inner.state_dict)
 

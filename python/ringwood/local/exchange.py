@@ -18,6 +18,7 @@ class Exchange:
         self.running = None   # the number of the round that is under way
         self.result = None    # of that round, where it was waited for before its time
         self.later = False    # whether what it brings is applied later than it is waited for; if the others' state came, there
+        self.saves = False    # whether a checkpoint is made then; the same
         self._counts = [0.0, 0.0, 0.0, 0.0]
 
     def start(self, number, weight):
@@ -37,12 +38,12 @@ class Exchange:
     def waiting(self):
         return self.running is not None and self.result is None
 
-    def wait(self, later):
+    def wait(self, later, saves=False):
         """Waits for the round that is under way, unless nothing is or that was done. Returns whether the state of the
         others came with it: then it is the round in which they are."""
         if not self.waiting:
             return False
-        self.later = later
+        self.later, self.saves = later, saves
         result = self._session.finish_step() if self.training is None else self.training.finish_step()
         self.running, self.result = result.step, result
         return result.received

@@ -83,6 +83,7 @@ class LocalSteps(OptimizerWrapper):
         self._steps = 0              # since self._rounds rounds were complete
         self._rounds = self.session.step
         self._came = 0               # how often the state came from the others
+        self._left_out = None        # the round that began without this rank's samples, where it had just come
         self._quiet = 0              # rounds in a row to which no rank brought samples, as none trains any more
         self._register(job, density, residual_decay)
         job.leaving.append(self._leave)
@@ -179,14 +180,25 @@ class LocalSteps(OptimizerWrapper):
         for fragment in self.fragments:
             fragment.owe(self.session.residual)
 
-    def _finish(self, later=False, mix=None, trains=True):
-        """Waits for the round that is under way, and applies its average, now or `later`. `trains`: this rank has steps to
-        come, as far as it knows."""
-        if self._exchange.wait(later):
+    def _finish(self, later=False, saves=False, mix=None, trains=True):
+        """Waits for the round that is under way, and applies its average, now or `later`. `saves`: for a checkpoint.
+        `trains`: this rank has steps to come, as far as it knows."""
+        came = self._exchange.wait(later, saves)
+        if came:
             later = self._come()
         self.last = self._exchange.result or self.last
-        if not later:
-            self._apply(self._exchange.finish(), mix, trains)
+        if later:
+            return
+        self._apply(self._exchange.finish(), mix, trains)
+        if came and self.schedule.delay == self.schedule.interval and self._quiet < len(self.fragments):
+            self._go_along()
+
+    def _go_along(self):
+        """The others have begun the next round in the step in which they finished this one, and may wait for it before they
+        train on: a rank that came takes part in it without samples."""
+        self._steps += self.schedule.interval
+        self._left_out = self.session.step + 1
+        self._start(self._left_out)
 
     def _come(self):
         """Of a rank that is new, or was away: with a round came the state that the others had before it. It goes on with
@@ -225,8 +237,7 @@ class LocalSteps(OptimizerWrapper):
         return True
 
     def settle(self):
-        """Waits for the round that is under way, if there is one; its average is applied when its time comes. Before a
-        checkpoint."""
+        """Waits for the round that is under way, if there is one; its average is applied when its time comes."""
         self._finish(later=True)
 
     def _start_over(self):
@@ -238,7 +249,11 @@ class LocalSteps(OptimizerWrapper):
 
     def batches(self, indices):
         """Cuts this rank's samples of a round, as a sampler gives them whose steps are rounds, into the batches of its
-        steps, and sets their weights. Where a step brings the others' state instead, the rest is left out."""
+        steps, and sets their weights. Where a step brings the others' state instead, the rest is left out,
+        and so are the samples of a round that has begun without this rank."""
+        left_out, self._left_out = self._left_out, None
+        if left_out == self.session.step + 1:
+            return
         steps, came = self.schedule.interval, self._came
         for part in range(steps):
             batch = indices[part::steps]
@@ -301,7 +316,8 @@ class LocalSteps(OptimizerWrapper):
         optimizer's state, and where in the schedule a rank is, are its own: `local`."""
         state = {**self._shared(), "running": self._exchange.running, "average": None, "waiting": None}
         if self._exchange.waiting:  # for ranks that come, which go on from there
-            state["waiting"] = {"later": self._exchange.later, "committed_before": self.committed_before}
+            state["waiting"] = {"later": self._exchange.later, "saves": self._exchange.saves,
+                                "committed_before": self.committed_before}
         if self._exchange.result is not None:
             fragment = self.fragments[self.schedule.fragment(self._exchange.running)]
             state["average"] = {"difference": fragment.difference, "skipped": self._exchange.result.skipped}
@@ -331,8 +347,9 @@ class LocalSteps(OptimizerWrapper):
             fragment.load_state_dict(saved)
         self._go_on_from(state.get("steps", 0))  # that of an older version
         self._begun, self._quiet = state["begun"], state.get("quiet", 0)
-        waiting = state.get("waiting") or {"later": False, "committed_before": self.session.step}
+        waiting = state.get("waiting") or {"later": False, "saves": False, "committed_before": self.session.step}
         self.committed_before = self._committed = waiting["committed_before"]
+        self.saving_at = self.session.step if waiting["saves"] else None
         self._exchange.give_up()
         self._exchange.later = waiting["later"]
         if state["average"] is not None:
@@ -366,6 +383,12 @@ class Local:
 
     def state_dict(self):
         return {**self.numbers(), "inner": self._owner.inner.state_dict()}
+
+    def settle(self):
+        """LocalSteps.settle before a checkpoint. Returns whether this rank was away, and is where the others are now."""
+        owner, came = self._owner, self._owner._came
+        owner._finish(later=True, saves=True)
+        return owner._came != came
 
     def numbers(self):
         """All but the optimizer's state."""

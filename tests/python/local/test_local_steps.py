@@ -81,7 +81,7 @@ def test_what_makes_no_schedule_is_refused(numbers, named):
 
 
 def test_what_a_rank_without_samples_trains_has_no_weight():
-    optimizer, weights = SimpleNamespace(schedule=Schedule(2), _came=0, weight=None), []
+    optimizer, weights = SimpleNamespace(schedule=Schedule(2), session=SimpleNamespace(step=0), _came=0, _left_out=None), []
     sampler = Sampler(50, 2, rank=0, world=3)
     for _, indices in zip(range(1), sampler):
         for batch in LocalSteps.batches(optimizer, indices):
@@ -172,7 +172,8 @@ def test_a_rank_that_comes_while_the_others_end_ends_with_them(fragments, tmp_pa
     assert told == [f"came, joined in {fragments} rounds", *["joined in more rounds"] * 2], ended.output
 
 
-@pytest.mark.parametrize("fragments, delay, where", [(8, 0, "step"), (1, 2, "step"), (1, 2, "settle")])
+@pytest.mark.parametrize("fragments, delay, where", [(8, 0, "step"), (1, 2, "step"), (1, 4, "step"),
+                                                    (1, 2, "settle")])
 def test_a_rank_that_was_away_goes_on_like_a_new_one(fragments, delay, where, tmp_path):
     ended = run_job("local/away.py", tmp_path, fragments, delay, where, ranks=3, flags=["--elastic", "--failure-timeout", 2],
                     timeout=240)

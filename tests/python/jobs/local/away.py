@@ -19,7 +19,8 @@ torch.manual_seed(1)
 model = torch.nn.Sequential(*[torch.nn.Linear(6, 6) for _ in range(4)])
 inner = torch.optim.AdamW(model.parameters(), lr=0.01)
 rw.init()
-optimizer = rw.LocalSteps(model, inner, every=4 * fragments, fragments=fragments, delay=delay)
+optimizer = rw.LocalSteps(model, inner, every=4 * fragments, fragments=fragments, delay=delay,
+                          mix=0.5 if delay == 4 else 0)
 sampler = rw.Sampler(60, 12, seed=2, ahead=1 if delay else 0)  # five rounds a pass
 rw.elastic(model, optimizer, sampler)
 checkpoint = rw.Checkpoint(model, optimizer, sampler=sampler, every=1)
