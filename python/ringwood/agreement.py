@@ -36,7 +36,7 @@ def repeated(session, calls):
     return None
 
 
-def refuse_differences(session, settings, root=0, then=lambda root: None):
+def refuse_differences(session, settings, root=0, then=None):
     """`settings`: name -> JSON value. Every rank raises if one rank's values differ; the error
     names the first difference to rank 0. A rank that comes to a job that runs is compared by nobody.
 
@@ -47,6 +47,8 @@ def refuse_differences(session, settings, root=0, then=lambda root: None):
 
     def calls():
         found = _refuse_differences(session, json.dumps(settings).encode(), is_root)
+        if then is None:
+            return
         if found < 0 <= root < world:
             raise AbortedError(f"rank {root} has died, and its values with it, before the others had them: start again")
         then(root if found < 0 else found)

@@ -21,7 +21,7 @@ import time
 import torch
 
 from . import ending, job
-from .agreement import differing, differing_digests, digest_of, digest_of_tree
+from .agreement import differing, differing_digests, digest_of, digest_of_tree, repeated
 from .errors import AbortedError, ForkedError, InvalidError, RefusedError, RingwoodError
 from .imported import imported_header, load_imported
 from .layout import own_items, read_own, read_shared, shared_items
@@ -241,7 +241,9 @@ class Checkpoint:
         session = self._session
         state = read_shared(session)
         parts = state.get("parts", {})
-        own = read_own(session, state.get("world", session.world))
+        own = repeated(session, lambda: read_own(session, state.get("world", session.world)))
+        if own is None:  # this rank was away: the others' state comes with its first step
+            return None
         state["model"].update(own["model"])
         parts.update(own["parts"])
         self._parts.refuse_others(parts)
@@ -264,7 +266,10 @@ class Checkpoint:
         """Before the first step: what is logged leads on from a checkpoint."""
         session = self._session
         parameters = [p for each in self._optimizers for group in each.param_groups for p in group["params"]]
-        if any(differing(session, parameters)):
+        different = repeated(session, lambda: differing(session, parameters))
+        if different is None:
+            return
+        if any(different):
             if session.rank == 0:
                 sys.stderr.write(f"W rank {session.slot}: no checkpoint before the first step, as the ranks' parameters "
                                  "differ: call rw.broadcast_parameters before they are restored. Until the first "

@@ -16,7 +16,7 @@ import torch
 
 from . import job as _job
 from . import torch as _rw
-from .agreement import broadcast_bytes
+from .agreement import broadcast_bytes, refuse_differences
 from .errors import AbortedError as HostsUpdatedInterrupt
 from .errors import InvalidError, RefusedError
 from .errors import RingwoodError as HorovodInternalError
@@ -142,12 +142,19 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
 
 
 def broadcast_object(obj=None, root_rank=0, name=None, process_set=global_process_set):
-    """The root's, which pickle can send."""
+    """The root's, which pickle can send. A rank that comes to a job that runs is refused: the others make no such call."""
     _whole("broadcast_object", process_set)
-    session = _rw.session()
-    content = pickle.dumps(obj) if session.rank == root_rank else b""
-    content = broadcast_bytes(session, content, root_rank)
-    return obj if session.rank == root_rank else pickle.loads(content)
+    session, received = _rw.session(), []
+
+    def broadcast(root):
+        is_root = session.rank == root
+        content = broadcast_bytes(session, pickle.dumps(obj) if is_root else b"", root)
+        received[:] = [obj if is_root else pickle.loads(content)]
+
+    refuse_differences(session, {"broadcast_object: the root": root_rank}, root_rank, broadcast)
+    if not received:
+        raise RefusedError("broadcast_object on a rank that comes to a job that runs: the others are past this call")
+    return received[0]
 
 
 def allgather_object(obj, name=None, process_set=global_process_set):

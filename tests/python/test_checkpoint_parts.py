@@ -19,8 +19,8 @@ from ringwood.errors import InvalidError, NotFoundError, RefusedError, Unavailab
 
 class Session:
     """Of a world of one, whose store is a dict."""
-    rank, slot, world, step, replays = 0, 0, 1, 0, 0
-    resumed = logged = closed = False
+    rank, slot, world, step, replays, epoch = 0, 0, 1, 0, 0, 1
+    resumed = logged = closed = receiving = False
 
     def __init__(self, items=None):
         self.items, self.saved, self.resumed, self.failure = items or {}, [], items is not None, None

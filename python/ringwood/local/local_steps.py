@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import torch
 
-from ..agreement import differing, refuse_differences
+from ..agreement import differing, refuse_differences, repeated
 from ..errors import AbortedError, InvalidError, RefusedError
 from ..sampler import NoSamples
 from ..wrapper import OptimizerWrapper, refuse_wrapped
@@ -147,8 +147,8 @@ class LocalSteps(OptimizerWrapper):
         for fragment in self.fragments:
             fragment.begin()
         if not (self._exchange.training and self.session.step):
-            self._refuse_differing("before the first step. Call rw.broadcast_parameters(model.state_dict()) after making "
-                                   "the model")
+            repeated(self.session, lambda: self._refuse_differing(
+                "before the first step. Call rw.broadcast_parameters(model.state_dict()) after making the model"))
         self._begun = True
 
     def _refuse_differing(self, when):
