@@ -41,7 +41,8 @@ def test_who_comes_has_the_schedule_and_the_scale_of_the_others(tmp_path, given)
 def test_calls_between_two_steps_are_of_the_ranks_that_took_the_last_one(flags, tmp_path):
     ended = run_job("optimizer/evaluated.py", tmp_path / "mark", 10, ranks=3, flags=("--elastic", "--max-restarts", 1, *flags))
     assert all(f"rank {rank} of 3" in ended.output for rank in range(3)), ended.output
-    assert "outside of the steps" not in ended.output, ended.output
+    # On a busy machine the server may warn meanwhile that a rank waits in a call: only a rank that waits in vain is blamed.
+    assert "make the call on every rank" not in ended.output, ended.output
     assert "epoch 3 with 3 ranks" in ended.output, "who died came with the first step before which all had met"
 
 
