@@ -10,10 +10,10 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import time
 
 from job import PROGRAM, PYTHON, ROOT, Missed, Process, environment, patiently
+from startup.warm import python
 
 LIMIT = 300  # seconds: processes that import PyTorch on a busy machine
 DATA = "/usr/share/datasets/fashion-mnist"  # of the example
@@ -27,8 +27,8 @@ class Training:
 
     def __init__(self, folder, store):
         self.store = store
-        self.launcher = Process([PROGRAM, "run", "-np", 2, "--store", store, "--", sys.executable,
-                                 ROOT / "examples" / "fashion_mnist.py", "--limit", 1000, "--epochs", PASSES,
+        self.launcher = Process([PROGRAM, "run", "-np", 2, "--store", store, "--",
+                                 *python(ROOT / "examples" / "fashion_mnist.py"), "--limit", 1000, "--epochs", PASSES,
                                  "--checkpoint-every", EVERY], folder / "run.log", **PYTHON)
         self._seen = {}  # steps of complete checkpoints -> when they were seen
 

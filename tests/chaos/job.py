@@ -15,10 +15,11 @@ import check
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import netfaults  # noqa: E402
+from startup.warm import PYTHONPATH  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release")).resolve()
 PROGRAM, TRAINER = BUILD / "bin" / "ringwood", BUILD / "bin" / "chaos_trainer"
-PYTHON = {"PYTHONPATH": f"{ROOT}/python:{ROOT}/tests/startup", "RINGWOOD_LIBRARY": BUILD / "lib" / "libringwood.so", "OMP_NUM_THREADS": 1}
+PYTHON = {"PYTHONPATH": PYTHONPATH, "RINGWOOD_LIBRARY": BUILD / "lib" / "libringwood.so", "OMP_NUM_THREADS": 1}
 LIMIT = 90  # seconds: nothing that is waited for takes longer on a loaded machine
 LOOK = 0.02  # seconds between two looks; times are those that the processes wrote
 

@@ -1,6 +1,5 @@
 """The tests drive the built program and library the way users do; RINGWOOD_BUILD names the build."""
 
-import functools
 import os
 import pathlib
 import signal
@@ -17,8 +16,9 @@ LIBRARY = BUILD / "lib" / "libringwood.so"
 os.environ.setdefault("RINGWOOD_LIBRARY", str(LIBRARY))  # for what a test itself loads
 JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
 EXAMPLE = ROOT / "examples" / "fashion_mnist.py"
-STARTUP = ROOT / "tests" / "startup"
-PYTHONPATH = os.pathsep.join([str(ROOT / "python"), str(STARTUP)])
+sys.path.append(str(ROOT / "tests"))
+
+from startup.warm import PYTHONPATH, python  # noqa: E402
 
 
 @dataclass
@@ -50,24 +50,6 @@ def run(command, timeout=180, **changes):
         output, _ = process.communicate()
         pytest.fail(f"{command} was still running after {timeout} s:\n{output}")
     return Ended(process.returncode, output)
-
-
-@functools.cache
-def warm():
-    """The process whose forks are started with PyTorch in them; for as long as this one lives."""
-    name = f"ringwood-warm-{os.getpid()}"
-    parent = subprocess.Popen([sys.executable, STARTUP / "warm_parent.py", name], env=environment(), text=True,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert parent.stdout.readline() == "listening\n"
-    return parent, name
-
-
-def python(script):
-    """The words that start a script. Where it imports PyTorch, which takes 2 s of a core, and 1 s more in an optimizer's
-    first step, a process that has done so forks (tests/startup)."""
-    if "torch" not in pathlib.Path(script).read_text().lower():
-        return [sys.executable, script]
-    return ["env", f"RINGWOOD_WARM={warm()[1]}", sys.executable, "-IS", STARTUP / "warm_python.py", script]
 
 
 def run_job(script, *arguments, ranks=2, flags=(), timeout=180, code=0, **changes):

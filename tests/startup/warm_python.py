@@ -2,7 +2,7 @@
 
 The script runs in a fork of the process that listens at $RINGWOOD_WARM (warm_parent.py). This one lends it arguments,
 environment, folder and files, hands its signals on, and ends as it ends; if this one is killed, so is the fork. What
-it does not cover are a debugger, SIGSTOP, and options of Python: then a Python of its own is the right one.
+it does not cover are namespaces, SIGSTOP from outside, and options of Python: then a Python of its own is right.
 """
 
 import _socket
