@@ -44,6 +44,15 @@ def test_the_server_waits_as_long_as_the_ranks_are_to_wait_for_each_other(server
     assert given and given[1] == wanted[1]
 
 
+def test_a_wrong_configuration_is_not_started_again():
+    """78, and what a shell cannot start, fail the Job at once; by that reason a JobSet knows it."""
+    fails = re.compile(r"action: FailJob\b.*\n +onExitCodes: {containerName: (\w+), operator: In, values: \[78, 126, 127\]}")
+    job, jobset = ((DEPLOY / "kubernetes" / name).read_text() for name in ("job.yaml", "jobset.yaml"))
+    assert fails.findall(job) == ["rank"]
+    assert fails.findall(jobset) == ["server", "rank"]
+    assert re.search(r"action: FailJobSet\n +onJobFailureReasons: \[PodFailurePolicy\]\n", jobset)
+
+
 def test_every_volume_that_a_pod_claims_is_there():
     for path in (DEPLOY / "kubernetes").glob("*.yaml"):
         claimed = set(re.findall(r"claimName: ([\w-]+)", path.read_text()))

@@ -61,7 +61,14 @@ def main(folder):
             template = document["spec"]["template"]
             assert "livenessProbe" in template["spec"]["containers"][0]
             ports.append(check_server(what, template))
+        if document["kind"] == "JobSet":
+            (rule,) = document["spec"]["failurePolicy"]["rules"]
+            assert rule["action"] == "FailJobSet" and rule["onJobFailureReasons"] == ["PodFailurePolicy"], what
         for name, spec in jobs_of(document):
+            first = spec["podFailurePolicy"]["rules"][0]
+            assert first["action"] == "FailJob" and 78 in first["onExitCodes"]["values"], what
+            (container,) = spec["template"]["spec"]["containers"]
+            assert first["onExitCodes"]["containerName"] == container["name"], what
             job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
             kubernetes_validate.validate(job, RELEASE, strict=True)
             if spec["template"]["metadata"]["labels"]["app.kubernetes.io/component"] == "server":
