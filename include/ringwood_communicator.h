@@ -43,8 +43,8 @@ typedef struct {
   int root; /* of a reduce or broadcast: rank of the communicator */
   const void* input;
   uint64_t input_elements;
-  void*
-      output; /* the input's memory (all-reduce, reduce), its share of it (all-gather), or apart */
+  void* output; /* the input's memory (all-reduce, reduce); with this rank's share at its place in
+                   the other (reduce-scatter, all-gather); or apart. Any other overlap is refused */
   uint64_t output_elements;
   const uint64_t* shares; /* elements of each rank's share, as many numbers as ranks; NULL: even, as
                              ringwood_share says; needed for an all-to-all */

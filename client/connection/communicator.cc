@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,26 +45,29 @@ uint64_t AboutOf(const CollectiveCall& call) {
   return Digest(std::as_bytes(std::span(parts)));
 }
 
+bool Overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  const std::less<> before;  // of pointers into any memory
+  return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) &&
+         before(b.data(), a.data() + a.size());
+}
+
+// The same memory, or a rank's share at its place in the whole.
+bool IsInPlace(const CollectiveCall& call, int rank, int world) {
+  const std::byte *in = call.input.data(), *out = call.output.data();
+  const auto mine = [&] {
+    return ShareOf(call, ElementsOf(call), rank, world).begin * SizeOf(call.type);
+  };
+  if (call.verb == CollectiveVerb::kReduceScatter) return out == in + mine();
+  if (call.verb == CollectiveVerb::kAllGather) return in == out + mine();
+  return in == out && (call.verb != CollectiveVerb::kAllToAll || world == 1);
+}
+
 Status Differ(const CollectiveCall& call, const char* what) {
   return Invalid(absl::StrFormat("%s: %s (input of %d bytes, output of %d)", ToString(call), what,
                                  call.input.size(), call.output.size()));
 }
 
-}  // namespace
-
-const char* NameOf(CollectiveVerb verb) {
-  constexpr const char* kNames[] = {
-      "", "all-reduce", "reduce", "broadcast", "reduce-scatter", "all-gather", "all-to-all"};
-  return kNames[static_cast<size_t>(verb)];
-}
-
-std::string ToString(const CollectiveCall& call) {
-  const std::string op = call.op == ReduceOp::kSum ? "" : absl::StrFormat(" (%s)", NameOf(call.op));
-  return absl::StrFormat("%s%s of %d %s", NameOf(call.verb), op, ElementsOf(call),
-                         NameOf(call.type));
-}
-
-Status Check(const CollectiveCall& call, int rank, int world) {
+Status CheckLengths(const CollectiveCall& call, int rank, int world) {
   const size_t size = SizeOf(call.type);
   if (call.input.size() % size != 0 || call.output.size() % size != 0) {
     return Differ(call, "no whole number of elements");
@@ -103,6 +107,29 @@ Status Check(const CollectiveCall& call, int rank, int world) {
       return OkStatus();
   }
   return Invalid(absl::StrFormat("there is no collective %d", static_cast<int>(call.verb)));
+}
+
+}  // namespace
+
+const char* NameOf(CollectiveVerb verb) {
+  constexpr const char* kNames[] = {
+      "", "all-reduce", "reduce", "broadcast", "reduce-scatter", "all-gather", "all-to-all"};
+  return kNames[static_cast<size_t>(verb)];
+}
+
+std::string ToString(const CollectiveCall& call) {
+  const std::string op = call.op == ReduceOp::kSum ? "" : absl::StrFormat(" (%s)", NameOf(call.op));
+  return absl::StrFormat("%s%s of %d %s", NameOf(call.verb), op, ElementsOf(call),
+                         NameOf(call.type));
+}
+
+Status Check(const CollectiveCall& call, int rank, int world) {
+  RW_RETURN_IF_ERROR(CheckLengths(call, rank, world));
+  const bool reads = call.verb != CollectiveVerb::kBroadcast;
+  if (!reads || !Overlap(call.input, call.output) || IsInPlace(call, rank, world)) {
+    return OkStatus();
+  }
+  return Differ(call, "the output overlaps the input, and is not in its place: give it apart");
 }
 
 StatusOr<Place> PlaceIn(const Place& whole, const std::vector<int>& ranks) {

@@ -62,9 +62,10 @@ struct CollectiveCall {
   // all-reduce      as long as the output, or the output
   // reduce          on the root the output too
   // broadcast       none
-  // reduce-scatter  all shares         (the output: this rank's)
+  // reduce-scatter  all shares         (the output: this rank's, which may lie at its place there)
   // all-gather      this rank's share  (the output: all; the share may lie at its place there)
   // all-to-all      what is for each rank, in their order
+  // Otherwise they do not overlap.
   std::span<const std::byte> input;
   std::span<std::byte> output;
   std::vector<uint64_t> shares;    // reduce-scatter, all-gather; all-to-all: for each rank

@@ -470,5 +470,31 @@ TEST(Communicators, WhatIsNoGroupAndNoCallIsRefused) {
   });
 }
 
+TEST(Communicators, InputAndOutputAreInPlaceOrApart) {
+  using enum CollectiveVerb;
+  const struct {
+    CollectiveVerb verb;
+    Range in, out;
+    bool taken;
+  } cases[] = {{kAllReduce, {0, 8}, {0, 8}, true},      {kAllReduce, {8, 8}, {0, 8}, true},
+               {kAllReduce, {0, 8}, {7, 8}, false},     {kAllReduce, {7, 8}, {0, 8}, false},
+               {kReduce, {0, 8}, {0, 8}, true},         {kReduce, {0, 8}, {4, 8}, false},
+               {kReduceScatter, {0, 8}, {4, 4}, true},  {kReduceScatter, {0, 8}, {8, 4}, true},
+               {kReduceScatter, {0, 8}, {0, 4}, false}, {kAllGather, {4, 4}, {0, 8}, true},
+               {kAllGather, {8, 4}, {0, 8}, true},      {kAllGather, {5, 4}, {0, 8}, false},
+               {kAllToAll, {0, 8}, {8, 8}, true},       {kAllToAll, {0, 8}, {0, 8}, false}};
+  std::vector<int32_t> memory(20);
+  for (const auto& [verb, in, out, taken] : cases) {
+    CollectiveCall call;
+    call.verb = verb, call.type = DataType::kInt32, call.root = 1;
+    call.input = std::as_bytes(std::span(memory).subspan(in.begin, in.count));
+    call.output = std::as_writable_bytes(std::span(memory).subspan(out.begin, out.count));
+    if (verb == kAllToAll) call.shares = call.receives = {4, 4};
+    const Status status = Check(call, 1, 2);
+    EXPECT_EQ(status.ok(), taken) << NameOf(verb) << in.begin << out.begin << status;
+    EXPECT_TRUE(taken || status.code() == StatusCode::kInvalidArgument) << status;
+  }
+}
+
 }  // namespace
 }  // namespace ringwood
