@@ -116,7 +116,7 @@ typedef struct {
   int warmup_steps; /* density warm-up: over so many steps, from the first of the job, the density
                        of sparse tensors falls from 0.25 to their own; 0: none */
   int momentum_masking; /* momentum factor masking (DGC): the velocity of an applied entry is
-                           cleared, while the density is at most 5 %; negative: off */
+                           cleared, while the density is at most 5 %; -1: off */
   double clip_norm;     /* clips a sparse tensor's gradient to the norm clip_norm / sqrt(world)
                            before it is added to the residual; 0: no clipping */
   double sparse_keep; /* entries of a sparse result, as a multiple (at most 1000000) of those that a

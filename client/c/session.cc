@@ -28,7 +28,7 @@ int ringwood_open(const ringwood_options* options, ringwood_session** session) {
     if (session == nullptr) return Invalid("the place for the session is NULL");
     *session = nullptr;
     RW_ASSIGN_OR_RETURN(const ringwood_options given, Read(options, "ringwood_options"));
-    read = ringwood::FromC(given);
+    RW_ASSIGN_OR_RETURN(read, ringwood::FromC(given));
     RW_RETURN_IF_ERROR(ringwood::Check(read));
     return ringwood::ReserveDescriptors();
   });

@@ -3,25 +3,10 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_format.h"
+
 namespace ringwood {
 namespace {
-
-// `value` has its default.
-void Take(const char* given, std::string* value) {
-  if (given != nullptr && *given != '\0') *value = given;
-}
-void Take(double given, double* value) {
-  if (given != 0) *value = given;
-}
-void Take(int given, int* value) { *value = given; }
-void Take(uint64_t given, uint64_t* value) { *value = given; }
-// What is on by default is off where it is negative, and what is off is on where it is positive.
-void Take(int given, bool* value) { *value = *value ? given >= 0 : given > 0; }
-void Take(int given, Resume* value) {
-  *value = given == RINGWOOD_RESUME_OR_START ? Resume::kOrStart
-           : given != 0                      ? Resume::kRequired
-                                             : Resume::kNo;
-}
 
 const char* Give(const Option& option, const std::string& value, const std::string&) {
   return value.empty() && !option.needed ? nullptr : value.c_str();
@@ -45,6 +30,39 @@ int Give(const Option&, Resume value, Resume) {
   return 0;
 }
 
+// `value` has its default.
+Status Take(const Option&, const char* given, std::string* value) {
+  if (given != nullptr && *given != '\0') *value = given;
+  return OkStatus();
+}
+Status Take(const Option&, double given, double* value) {
+  if (given != 0) *value = given;
+  return OkStatus();
+}
+template <typename Whole>  // 0 is a value as others are
+Status Take(const Option&, Whole given, Whole* value) {
+  *value = given;
+  return OkStatus();
+}
+Status Take(const Option& option, int given, bool* value) {
+  if (given < -1 || given > 1) {
+    return Invalid(absl::StrFormat("%s = %d is none of 1 (on), -1 (off) and 0 (%s, the default)",
+                                   option.name, given, *value ? "on" : "off"));
+  }
+  if (given != 0) *value = given > 0;
+  return OkStatus();
+}
+Status Take(const Option& option, int given, Resume* value) {
+  for (const Resume each : {Resume::kNo, Resume::kRequired, Resume::kOrStart}) {
+    if (given != Give(option, each, Resume::kNo)) continue;
+    *value = each;
+    return OkStatus();
+  }
+  return Invalid(absl::StrFormat(
+      "%s = %d is none of 0, RINGWOOD_RESUME (%d) and RINGWOOD_RESUME_OR_START (%d)", option.name,
+      given, RINGWOOD_RESUME, RINGWOOD_RESUME_OR_START));
+}
+
 int TypeOf(const std::string&) { return RINGWOOD_OPTION_TEXT; }
 int TypeOf(int) { return RINGWOOD_OPTION_INTEGER; }
 int TypeOf(double) { return RINGWOOD_OPTION_NUMBER; }
@@ -56,11 +74,14 @@ int TypeOf(uint64_t) { return RINGWOOD_OPTION_JOB; }
 
 }  // namespace
 
-SessionOptions FromC(const ringwood_options& options) {
+StatusOr<SessionOptions> FromC(const ringwood_options& options) {
   SessionOptions result;
   for (const Option& option : OptionTable()) {
-    std::visit([&](const auto& place) { Take(options.*place.field, &(result.*place.member)); },
-               option.place);
+    RW_RETURN_IF_ERROR(std::visit(
+        [&](const auto& place) {
+          return Take(option, options.*place.field, &(result.*place.member));
+        },
+        option.place));
   }
   return result;
 }

@@ -6,7 +6,8 @@
 
 namespace ringwood {
 
-SessionOptions FromC(const ringwood_options& options);
+// Invalid: a switch or `resume` that is none of its choices, which the error names.
+StatusOr<SessionOptions> FromC(const ringwood_options& options);
 
 // Its strings are those of `options`, which outlives them; its size is 0.
 ringwood_options ToC(const SessionOptions& options);

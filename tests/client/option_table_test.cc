@@ -1,6 +1,7 @@
 // The table of options: complete, without contradictions, and the same value in every form.
 #include "client/options/option_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,6 +12,8 @@
 
 namespace ringwood {
 namespace {
+
+using ::testing::HasSubstr;
 
 struct Extent {
   size_t offset, size, alignment;
@@ -114,21 +117,38 @@ TEST(OptionTable, AVariableComesThroughTheCInterfaceAsItIs) {
     ASSERT_TRUE(read.ok()) << option.name << ": " << read.status();
     EXPECT_NE(*read, SessionOptions()) << option.name;
     EXPECT_NE(OptionText(option, *read), OptionText(option, SessionOptions())) << option.name;
-    EXPECT_EQ(FromC(ToC(*read)), *read) << option.name;
+    EXPECT_EQ(*FromC(ToC(*read)), *read) << option.name;
   }
 }
 
 TEST(OptionTable, WhatIsZeroOrNullInCHasItsDefault) {
   SessionOptions defaults;
   defaults.rank = 0;
-  EXPECT_EQ(FromC(ringwood_options{}), defaults);
+  EXPECT_EQ(*FromC(ringwood_options{}), defaults);
 }
 
 TEST(OptionTable, ANegativeSwitchInCIsOffWhateverItsDefault) {
   ringwood_options options{};
   options.trusted_fabric = options.momentum_masking = -1;
-  EXPECT_FALSE(FromC(options).trusted_fabric);
-  EXPECT_FALSE(FromC(options).momentum_masking);
+  EXPECT_FALSE(FromC(options)->trusted_fabric);
+  EXPECT_FALSE(FromC(options)->momentum_masking);
+}
+
+TEST(OptionTable, WhatIsNoSwitchAndNoWayToResumeInCIsRefusedWithTheChoices) {
+  const auto message = [](int ringwood_options::*field, int value) {
+    ringwood_options options{};
+    options.*field = value;
+    return Message(FromC(options).status());
+  };
+  for (const int value : {7, 3, -1}) {
+    EXPECT_THAT(message(&ringwood_options::resume, value),
+                HasSubstr("is none of 0, RINGWOOD_RESUME (1) and RINGWOOD_RESUME_OR_START (2)"));
+  }
+  EXPECT_EQ(message(&ringwood_options::adapt, 2),
+            "adapt = 2 is none of 1 (on), -1 (off) and 0 (off, the default)");
+  EXPECT_EQ(message(&ringwood_options::momentum_masking, -2),
+            "momentum_masking = -2 is none of 1 (on), -1 (off) and 0 (on, the default)");
+  EXPECT_EQ(message(&ringwood_options::trusted_fabric, 1), "");
 }
 
 TEST(OptionTable, RanksCompareWhatChangesResultsInTheseWords) {
