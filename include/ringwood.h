@@ -214,7 +214,7 @@ typedef struct {
   double wire_reach; /* of the largest values, where int4 ends: 0.25 to 1; 0: 1; for Adam 0.5 */
 } ringwood_tensor;
 
-/* RINGWOOD_UNAVAILABLE without CUDA in the library, a device, NCCL, kernels for `device` (-1: any).
+/* RINGWOOD_REFUSED without CUDA in the library, a device, NCCL, kernels for `device` (-1: any).
  * RINGWOOD_DENIED where others reach the session's network: NCCL encrypts nothing. */
 RINGWOOD_EXPORT int ringwood_device_support(void); /* any thread */
 RINGWOOD_EXPORT int ringwood_session_device_support(ringwood_session* session, int device);

@@ -5,7 +5,7 @@ namespace ringwood {
 namespace {
 
 Status Absent() {
-  return Unavailable(
+  return Refused(
       "this build has no CUDA: install the CUDA toolkit (nvcc) and build again with "
       "-DRINGWOOD_CUDA=ON");
 }

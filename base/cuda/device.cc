@@ -50,14 +50,15 @@ Status FromCuda(cudaError_t error, const std::string& what) {
   switch (error) {
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
+      return Refused(message + "; is the NVIDIA driver loaded and a device visible here?");
     case cudaErrorInitializationError:
-    case cudaErrorDevicesUnavailable:
-      return Unavailable(message + "; is the NVIDIA driver loaded and a device visible here?");
+    case cudaErrorDevicesUnavailable:  // another process has it
+      return Unavailable(message + "; is the device free, and visible here?");
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
-      return Unavailable(message +
-                         "; this build is for other devices: -DRINGWOOD_CUDA_ARCHITECTURES names "
-                         "more, from 80 on");
+      return Refused(message +
+                     "; this build is for other devices: -DRINGWOOD_CUDA_ARCHITECTURES names "
+                     "more, from 80 on");
     case cudaErrorMemoryAllocation:
       return Exhausted(message);
     case cudaErrorInvalidValue:
@@ -71,7 +72,7 @@ Status FromCuda(cudaError_t error, const std::string& what) {
 StatusOr<int> CountDevices() {
   int count = 0;
   RW_RETURN_IF_ERROR(FromCuda(cudaGetDeviceCount(&count), "count CUDA devices"));
-  if (count == 0) return Unavailable("there is no CUDA device here");
+  if (count == 0) return Refused("there is no CUDA device here");
   return count;
 }
 

@@ -1,5 +1,5 @@
 // The accelerator, for code that is built with and without CUDA. Without it (absent.cc is linked)
-// every call answers Unavailable, as it does where no device is found.
+// every call answers Refused, as it does where no device is found: starting again does not help.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ringwood {
 
-// At least 1; Unavailable says what is missing: the build, the driver or the device.
+// At least 1; Refused says what is missing: the build, the driver or the device.
 StatusOr<int> CountDevices();
 
 // A block of device memory; copies block the caller. Any thread.

@@ -15,7 +15,7 @@
 
 namespace ringwood {
 
-// "what: CUDA's text". A missing driver, device or kernel is Unavailable, lack of memory Exhausted.
+// "what: CUDA's text". A missing driver, device or kernel is Refused, lack of memory Exhausted.
 // CUDA forgets the error: it keeps a thread's last one, and the next launch would answer it.
 Status FromCuda(cudaError_t error, const std::string& what);
 

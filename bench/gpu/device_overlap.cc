@@ -96,7 +96,7 @@ Status RunRank(int rank, const std::string& id) {
 
 // The device is asked for in the children only: CUDA does not survive a fork.
 int Fail(const Status& status) {
-  if (status.code() == StatusCode::kUnavailable) {
+  if (status.code() == StatusCode::kFailedPrecondition) {
     std::printf("skipped: %s\n", Message(status).c_str());
     std::fflush(stdout);  // a child ends by _exit
     return 0;

@@ -302,7 +302,7 @@ int main(int count, char** words) {
   }
   if (sizes.empty()) sizes = {10'000'000, 100'000'000};
   const ringwood::Status status = ringwood::Run(sizes, steps);
-  if (status.code() == ringwood::StatusCode::kUnavailable) {
+  if (status.code() == ringwood::StatusCode::kFailedPrecondition) {
     std::printf("skipped: %s\n", ringwood::Message(status).c_str());
     return 0;
   }

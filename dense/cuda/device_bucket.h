@@ -63,7 +63,7 @@ class DeviceBucket {
   virtual void* stream() const = 0;  // cudaStream_t: Pack is on it
 };
 
-// Unavailable without CUDA or a device.
+// Refused without CUDA or a device.
 StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int device, uint64_t elements);
 
 }  // namespace ringwood

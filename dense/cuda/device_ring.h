@@ -101,7 +101,7 @@ class DeviceRingHandle : public DeviceRing {
   const std::shared_ptr<DeviceRing> ring_;
 };
 
-// Does not wait for the other ranks. Unavailable without CUDA, device or NCCL.
+// Does not wait for the other ranks. Refused without CUDA, device or NCCL.
 StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop* loop, const DeviceRingOptions& options);
 
 }  // namespace ringwood

@@ -7,7 +7,7 @@
 
 namespace ringwood {
 
-// Unavailable says what is missing: CUDA in the build, a driver, a device, NCCL; kernels for
+// Refused says what is missing: CUDA in the build, a driver, a device, NCCL; kernels for
 // `device`, which this process uses already, -1: for none in particular. `library` as in
 // DeviceRingOptions.
 Status FindDeviceSupport(const std::string& library, int device = -1);

@@ -38,8 +38,8 @@ StatusOr<Library> Load(const std::string& path) {
   std::string reasons;
   void* const handle = Open(paths, &library.path, &reasons);
   if (handle == nullptr) {
-    return Unavailable("NCCL was not found (" + reasons +
-                       "): install it or name libnccl.so.2, which PyTorch's CUDA wheels carry");
+    return Refused("NCCL was not found (" + reasons +
+                   "): install it or name libnccl.so.2, which PyTorch's CUDA wheels carry");
   }
   int (*get_version)(int*) = nullptr;
   RW_RETURN_IF_ERROR(Find(handle, library.path, "ncclGetVersion", &get_version));

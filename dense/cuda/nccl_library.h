@@ -54,7 +54,7 @@ struct Library {
 };
 
 // `path`: the file to load; empty: libnccl.so.2 as the process already has it (PyTorch's), as the
-// system finds it, or beside CUDA. Unavailable lists what was tried; Refused names a version that
+// system finds it, or beside CUDA. Refused lists what was tried, or names a version that
 // is too old.
 StatusOr<Library> Load(const std::string& path);
 

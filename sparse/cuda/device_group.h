@@ -76,7 +76,7 @@ class DeviceGroup {
   virtual Status WriteMomentum(size_t tensor, std::span<const float> from) = 0;
 };
 
-// A selection's scope is the whole tensor. Unavailable without CUDA or a device; Exhausted where
+// A selection's scope is the whole tensor. Refused without CUDA or a device; Exhausted where
 // its memory does not suffice.
 StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(const std::vector<cuda::TensorShape>& shapes,
                                                        const DeviceGroupOptions& options);

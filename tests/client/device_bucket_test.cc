@@ -40,8 +40,9 @@ std::vector<float> FromTheDevice(const DeviceArray& array, size_t count) {
 
 TEST(DeviceBucket, WithoutADeviceItSaysSo) {
   if (CountDevices().ok()) GTEST_SKIP() << "there is a device";
-  EXPECT_EQ(MakeDeviceBucket(0, 10).status().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(ringwood_device_support(), RINGWOOD_UNAVAILABLE);
+  EXPECT_EQ(MakeDeviceBucket(0, 10).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ringwood_device_support(), RINGWOOD_REFUSED);
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_REFUSED), 78) << "starting again does not help";
   EXPECT_NE(std::string(ringwood_last_error()), "");
 }
 

@@ -212,7 +212,7 @@ TEST(DeviceTensors, WithoutADeviceTheFirstStepSaysWhatIsMissing) {
   job.accelerator = [](int) {
     Accelerator none;
     none.make_ring = [](Loop*, const DeviceRingOptions&) -> StatusOr<std::unique_ptr<DeviceRing>> {
-      return Unavailable("this machine has no device");
+      return Refused("this machine has no device");
     };
     return none;
   };

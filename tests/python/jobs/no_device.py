@@ -10,6 +10,6 @@ with ringwood.Session() as session:
     assert missing, "there is a device"
     memory = np.zeros(10, np.float32)
     session.register("w", (memory.ctypes.data, 10), route="dense", device=0)
-    refused(ringwood.UnavailableError, [], session.agree)
+    refused(ringwood.RefusedError, [], session.agree)
     print(f"missing: {missing}", flush=True)
 session.close()
