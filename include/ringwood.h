@@ -215,7 +215,7 @@ typedef struct {
 } ringwood_tensor;
 
 /* RINGWOOD_REFUSED without CUDA in the library, a device, NCCL, kernels for `device` (-1: any).
- * RINGWOOD_DENIED where others reach the session's network: NCCL encrypts nothing. */
+ * RINGWOOD_DENIED where others reach the network of several ranks: NCCL encrypts nothing. */
 RINGWOOD_EXPORT int ringwood_device_support(void); /* any thread */
 RINGWOOD_EXPORT int ringwood_session_device_support(ringwood_session* session, int device);
 

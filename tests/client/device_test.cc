@@ -243,6 +243,22 @@ TEST(DeviceTensors, WhereOthersReachTheNetworkRanksMakeNoRing) {
   }
 }
 
+TEST(DeviceTensors, OneRankSendsNothingAndNeedsNoPrivateNetwork) {
+  FakeRings rings(1);
+  Job job{.world = 1};
+  job.accelerator = [&](int) {
+    Accelerator accelerator = FakeAccelerator(&rings);
+    accelerator.ring_refused = Denied("NCCL encrypts nothing");
+    return accelerator;
+  };
+  RunJob(job, [&](Session& session, GatheringCoordinator&) {
+    FakeStream stream;
+    DeviceGradient gradient(session, "w", &stream);
+    EXPECT_NE(session.DeviceSupport(0).code(), StatusCode::kPermissionDenied);
+    EXPECT_TRUE(session.Agree().ok());
+  });
+}
+
 TEST(DeviceTensors, ARingIsForLoopbackAndForNetworksThatAreDeclaredPrivate) {
   const auto refused = [](const std::string& card, bool trusted) {
     SessionOptions options;
