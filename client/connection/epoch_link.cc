@@ -197,7 +197,7 @@ Status EpochLink::OpenDeviceRing(const DeviceRingOptions& options) {
                             connection_->accelerator().make_ring(connection_->net(), options));
         return OkStatus();
       },
-      Seconds(kLoopSeconds));
+      Seconds(DeviceRing::kMakeSeconds + kLoopSeconds));
 }
 
 StatusOr<std::shared_ptr<Communicator>> EpochLink::MakeCommunicator(const std::vector<int>& ranks,

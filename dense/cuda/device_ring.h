@@ -64,6 +64,8 @@ class DeviceRing {
  public:
   // Calls under way at most; all ranks make them in the same order.
   static constexpr size_t kMaxInFlight = 1024;
+  // MakeDeviceRing takes no longer: the first use of a device in a process takes seconds.
+  static constexpr double kMakeSeconds = 60;
   // Close gives NCCL so long to let go of the buffers.
   static constexpr double kAbortSeconds = 5;
 

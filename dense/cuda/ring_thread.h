@@ -18,7 +18,6 @@
 
 namespace ringwood {
 
-constexpr double kRingMakeSeconds = 60;  // the first use of a device in a process takes seconds
 constexpr double kRingCloseSeconds = 2 * DeviceRing::kAbortSeconds;
 
 // A ring of `timeout_seconds` that answers nothing for so long hangs: all ranks may come late, then
@@ -131,7 +130,7 @@ inline StatusOr<std::unique_ptr<DeviceRing>> MakeRingThread(
         RW_ASSIGN_OR_RETURN(*ring, make(loop));
         return OkStatus();
       },
-      Seconds(kRingMakeSeconds));
+      Seconds(DeviceRing::kMakeSeconds));
   if (!made.ok()) {
     if (made.code() == StatusCode::kDeadlineExceeded) own.release();  // it hangs
     return made;
