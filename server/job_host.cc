@@ -127,6 +127,10 @@ Status JobHost::OpenStore() {
   storing.kept = [this](uint64_t job, std::vector<CheckpointId> kept) {
     board_->Completed(job, kept, UnixSeconds());
     updates_->Keep(job, std::move(kept));
+    // In an empty folder that has taken the store's place this checkpoint is the first.
+    if (const Status again = record_->Keep(); !again.ok()) {
+      Log(LogLevel::kWarning, "the epoch is not on record: " + Message(again));
+    }
   };
   RW_ASSIGN_OR_RETURN(store_, StoreService::Create(storing));
   return OkStatus();
@@ -177,12 +181,12 @@ Status JobHost::Coordinate(std::unique_ptr<CoordStore> record) {
                                                  StorePatience(options_)));
     }
   }
-  if (record == nullptr) record = MakeMemoryCoordStore();
+  record_ = record == nullptr ? MakeMemoryCoordStore() : std::move(record);
   board_ = std::make_unique<Board>(HeartbeatSeconds(options_));
   RW_RETURN_IF_ERROR(OpenStore());
   Coordinator::Options coordination;
   coordination.membership = Membership();
-  coordination.store = std::move(record);
+  coordination.store = record_;
   coordination.epoch_floor = store_->newest_epoch();
   coordination.find_base = [this](uint64_t job, const std::vector<StorePlace>& stores,
                                   Coordinator::BaseAnswer answer) {

@@ -59,7 +59,8 @@ class JobHost {
 
   const ServerOptions options_;
   const uint64_t reducer_incarnation_;
-  std::unique_ptr<Board> board_;  // outlives the coordinator and the store, which it watches
+  std::unique_ptr<Board> board_;        // outlives the coordinator and the store, which it watches
+  std::shared_ptr<CoordStore> record_;  // the coordinator's
   std::unique_ptr<UpdateService> updates_;
   std::unique_ptr<StoreService> store_;  // uses the updates
   std::unique_ptr<Coordinator> coordinator_;

@@ -25,6 +25,10 @@ class CoordStore {
 
   // Durable when it returns. Epochs never decrease: Refused as CheckNewer says.
   virtual Status Save(const v1::EpochRecord& record) = 0;
+
+  // Writes the newest record again where its files were deleted, as BeginAnew allows; else it does
+  // nothing. Any thread.
+  virtual Status Keep() { return OkStatus(); }
 };
 
 // RocksDB in `directory` (one process at a time); every Save is one synced WriteBatch.

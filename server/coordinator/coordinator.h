@@ -24,7 +24,7 @@ class Coordinator {
 
   struct Options {
     MembershipOptions membership;
-    std::unique_ptr<CoordStore> store;
+    std::shared_ptr<CoordStore> store;
     // Looks for the newest good checkpoint of a job (0: any); may answer later, on any thread.
     // `stores`: further ones that its parts may be in.
     std::function<void(uint64_t job, const std::vector<StorePlace>& stores, BaseAnswer answer)>

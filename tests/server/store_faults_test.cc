@@ -307,6 +307,28 @@ TEST_F(StoreFaults, AStoreThatIsDeletedUnderWaySaysSoAndBeginsAnewWhereItIsTold)
   EXPECT_EQ(*LoadAll((*checkpoints)->reader(), {1, 5}), StateOf({1, 5}));
 }
 
+TEST_F(StoreFaults, TheEpochsRecordIsWrittenAgainWhereItsStoreBeginsAnew) {
+  const std::string store = folder_ + "/store", place = store + "/coordinator";
+  ASSERT_TRUE(PrepareStore(store).ok());
+  auto epochs = OpenCoordStore(place, "key");
+  ASSERT_TRUE(epochs.ok()) << epochs.status();
+  EXPECT_TRUE((*epochs)->Keep().ok()) << "there is none yet";
+  ASSERT_TRUE((*epochs)->Save(RecordOf(3)).ok());
+  EXPECT_TRUE((*epochs)->Keep().ok()) << "it is there";
+  const std::string written = (*epochs)->Load()->SerializeAsString();
+  for (int times = 0; times < 2; ++times) {  // by who has saved it, and by who has read it
+    fs::remove_all(store);
+    EXPECT_EQ((*epochs)->Keep().code(), StatusCode::kUnavailable);
+    fs::create_directory(store);
+    const Status kept = (*epochs)->Keep();
+    EXPECT_TRUE(kept.ok()) << kept;
+    epochs->reset();
+    epochs = OpenCoordStore(place, "key");
+    ASSERT_TRUE(epochs.ok()) << epochs.status();
+    EXPECT_EQ((*epochs)->Load()->SerializeAsString(), written);
+  }
+}
+
 // The coordinator's own: epochs that were kept are never forgotten.
 TEST_F(StoreFaults, NoOperationThatFailsCostsAnEpoch) {
   const auto live = [this](const std::vector<DiskFault>& faults, Unsynced unsynced) -> uint64_t {
