@@ -3,19 +3,24 @@
 #include "server/store/record/parts.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "base/random.h"
+#include "proto/call.h"
 #include "proto/store_places.h"
 #include "ringwood/v1/control.pb.h"
+#include "ringwood/v1/parts.grpc.pb.h"
 #include "server/store/record/manifest.h"
 #include "server/store/record/manifest_rows.h"
+#include "server/store/service/store_service.h"
 
 namespace ringwood {
 namespace {
@@ -349,6 +354,84 @@ TEST(Parts, ThatWereChosenBeforeTheyAreListedWouldBeLost) {
     lost += !history.Holds();
   }
   EXPECT_GT(lost, 100) << "the model finds the mistake that the rule avoids";
+}
+
+// A further store as the main one asks it, over the network.
+class FurtherStoreTest : public testing::Test {
+ protected:
+  FurtherStoreTest() {
+    std::string pattern = testing::TempDir() + "/ringwood-further-XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    StoreService::Options options;
+    options.directory = directory_;
+    options.further = true;
+    auto service = StoreService::Create(options);
+    EXPECT_TRUE(service.ok()) << service.status();
+    service_ = *std::move(service);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(service_->parts());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::Parts::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                                   grpc::InsecureChannelCredentials()));
+  }
+  ~FurtherStoreTest() override {
+    service_->Stop();
+    server_->Shutdown(DeadlineIn(Seconds(10)));
+    server_.reset();
+    service_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  // Part 1 of two, of a checkpoint of two ranks in epoch 3.
+  static v1::GatherRequest Request() {
+    v1::GatherRequest request;
+    request.mutable_record()->set_epoch(3);
+    request.mutable_record()->set_origin(1);
+    request.mutable_record()->set_world(2);
+    request.mutable_record()->add_members();
+    request.mutable_record()->add_members();
+    request.set_step(20);
+    request.set_part(1);
+    request.set_stores(2);
+    request.set_main(7);
+    return request;
+  }
+  grpc::Status Gather(const v1::GatherRequest& request, double seconds) {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(Seconds(seconds)));
+    const auto reader = stub_->Gather(&context, request);
+    v1::GatheredPart part;
+    EXPECT_FALSE(reader->Read(&part));
+    return reader->Finish();
+  }
+
+  std::string directory_;
+  std::unique_ptr<StoreService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::Parts::Stub> stub_;
+};
+
+TEST_F(FurtherStoreTest, APartThatCannotBeIsRefusedAndTheNextIsWaitedFor) {
+  const auto refused = [this](auto spoil) {
+    v1::GatherRequest request = Request();
+    spoil(&request);
+    const grpc::Status answer = Gather(request, 60);
+    EXPECT_EQ(answer.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << answer.error_message();
+  };
+  refused(
+      [](auto* it) { it->mutable_record()->set_origin(4); });  // a history from a later epoch on
+  refused([](auto* it) { it->mutable_record()->set_epoch(0); });
+  refused([](auto* it) { it->mutable_record()->set_world(0); });
+  refused([](auto* it) { it->mutable_record()->set_world(3); });  // of which two are known
+  refused([](auto* it) { it->set_part(0); });
+  refused([](auto* it) { it->set_part(2); });
+  refused([](auto* it) { it->set_stores(3); });
+  v1::GatherRequest first = Request();
+  first.mutable_record()->set_origin(3);
+  EXPECT_EQ(Gather(first, 0.2).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED)
+      << "no rank brings its stripe here";
 }
 
 }  // namespace
