@@ -117,12 +117,7 @@ StatusOr<std::string> ReadPemFile(const std::string& path, bool secret) {
   }
   RW_RETURN_IF_ERROR(file.status());
   if (file->content.size() > kMaxPemFileBytes) return Invalid(path + " is no small file");
-  if (secret && !IsPrivate(*file)) {
-    return Denied(absl::StrFormat(
-        "the key %s can be read by others (owner %d, mode %04o): chmod 600 it, and issue a new one "
-        "if others have been on this machine",
-        path, file->owner, file->mode));
-  }
+  if (secret) RW_RETURN_IF_ERROR(CheckKeyIsPrivate(path, *file));
   return std::move(file->content);
 }
 

@@ -77,6 +77,14 @@ bool IsPrivate(const SmallFile& file) {
   return (file.owner == geteuid() || file.owner == 0) && (file.mode & forbidden) == 0;
 }
 
+Status CheckKeyIsPrivate(const std::string& path, const SmallFile& file) {
+  if (IsPrivate(file)) return OkStatus();
+  return Denied(absl::StrFormat(
+      "the key %s can be read by others (owner %d, mode %04o): chmod 600 it, and issue a new one "
+      "if others have been on this machine",
+      path, file.owner, file.mode));
+}
+
 bool IsPrivateOrAnothers(const SmallFile& file) {
   return file.owner != geteuid() || (file.mode & 0077) == 0;
 }

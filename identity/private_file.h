@@ -23,6 +23,8 @@ StatusOr<SmallFile> ReadSmallFile(const std::string& path, size_t most);
 // Whether only its owner can read the file, and that is this user or root, whose file the group may
 // read as well: so Kubernetes mounts secrets.
 bool IsPrivate(const SmallFile& file);
+// Denied, with the remedy: the key in the file is not private.
+Status CheckKeyIsPrivate(const std::string& path, const SmallFile& file);
 // As ssh takes a key: no file of this user that others can read. Another owner's file, a mounted
 // secret for example, is that owner's affair.
 bool IsPrivateOrAnothers(const SmallFile& file);

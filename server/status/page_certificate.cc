@@ -2,17 +2,22 @@
 
 #include <unistd.h>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
 
 #include "base/log.h"
+#include "identity/private_file.h"
 
 namespace ringwood {
 namespace {
 
 namespace ssl = boost::asio::ssl;
+
+constexpr size_t kMaxKeyBytes = 1 << 20;  // of PEM: the longest keys have some KiB
+
 using Error = boost::system::error_code;
 
 Status Wrong(const std::string& file, const std::string& why) {
@@ -46,6 +51,9 @@ StatusOr<PageCertificate::Context> PageCertificate::Read() const {
   for (const std::string& file : {certificate_, key_}) {
     if (access(file.c_str(), R_OK) != 0) return Wrong(file, std::strerror(errno));
   }
+  const StatusOr<SmallFile> key = ReadSmallFile(key_, kMaxKeyBytes);
+  if (!key.ok()) return Annotate(key.status(), "--http-tls");
+  RW_RETURN_IF_ERROR(Annotate(CheckKeyIsPrivate(key_, *key), "--http-tls"));
   const auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   Error error;
   context->set_options(
@@ -54,7 +62,7 @@ StatusOr<PageCertificate::Context> PageCertificate::Read() const {
   context->set_password_callback([](size_t, auto) { return std::string(); }, error);
   context->use_certificate_chain_file(certificate_, error);
   if (error) return Wrong(certificate_, error.message());
-  context->use_private_key_file(key_, ssl::context::pem, error);
+  context->use_private_key(boost::asio::buffer(key->content), ssl::context::pem, error);
   if (error) return Wrong(key_, error.message());
   return context;
 }

@@ -23,6 +23,7 @@ class PageCertificate {
   using Context = std::shared_ptr<boost::asio::ssl::context>;
 
   // Invalid, with the file's name: it is not there, no PEM, or the key is another certificate's.
+  // Denied: others can read the key.
   static StatusOr<std::unique_ptr<PageCertificate>> Open(const std::string& folder);
 
   Context Newest();  // TLS 1.2 or newer, of a server; any thread

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,6 +18,7 @@
 #include "server/status/http_server.h"
 #include "server/status/metrics.h"
 #include "server/status/status_json.h"
+#include "tests/cli/program.h"
 
 namespace ringwood {
 namespace {
@@ -288,6 +290,23 @@ TEST(HttpServer, AFolderWithoutACertificateIsNamed) {
   ASSERT_FALSE(server.ok());
   EXPECT_THAT(Message(server.status()),
               HasSubstr("--http-tls: cannot use /nonexistent/cert.pem: No such file"));
+}
+
+TEST(HttpServer, AKeyThatOthersCanReadIsRefused) {
+  using std::filesystem::perms;
+  const TemporaryDirectory directory;
+  directory.Write("cert.pem", "none");
+  const std::string key = directory.Write("key.pem", "none");
+  const auto why = [&](perms mode) {
+    std::filesystem::permissions(key, mode);
+    return Message(HttpServer::Open("127.0.0.1:0", directory.path(), [](const HttpRequest&) {
+                     return HttpAnswer();
+                   }).status());
+  };
+  for (const perms mode : {perms(0644), perms(0604), perms(0660)}) {
+    EXPECT_THAT(why(mode), HasSubstr("--http-tls: the key " + key + " can be read by others"));
+  }
+  EXPECT_THAT(why(perms(0600)), HasSubstr("cannot use " + directory.path() + "/cert.pem"));
 }
 
 TEST(HttpServer, APortInUseIsRefusedByName) {

@@ -128,6 +128,7 @@ def test_a_page_without_its_certificate_is_refused(tmp_path):
     assert ended.code == 78 and f"--http-tls: cannot use {tmp_path}/cert.pem: No such file" in ended.output, ended.output
     (tmp_path / "cert.pem").write_text("no certificate")
     (tmp_path / "key.pem").write_text("no key")
+    (tmp_path / "key.pem").chmod(0o600)
     ended = run([*start, "--http", "127.0.0.1:0", "--http-tls", tmp_path])
     assert ended.code == 78 and f"cannot use {tmp_path}/cert.pem: no start line" in ended.output, ended.output
     ended = run([*start, "--http-tls", tmp_path])
