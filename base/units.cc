@@ -6,6 +6,11 @@
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
+namespace {
+
+constexpr int kLongestDays = 10'000;  // of a time: 27 years; what is longer was mistyped
+
+}  // namespace
 
 StatusOr<uint64_t> ParseBytes(const std::string& text) {
   char* end = nullptr;
@@ -40,8 +45,11 @@ StatusOr<double> ParseDuration(const std::string& text) {
                         : unit == "d" ? 86'400
                                       : 0;
   const double seconds = number * factor;
-  if (end == text.c_str() || !(seconds > 0 && seconds <= 1e9)) {
+  if (end == text.c_str() || !(seconds > 0)) {
     return Invalid("\"" + text + "\" is not a time; write it like 90s, 30m, 8h or 7d");
+  }
+  if (seconds > kLongestDays * 86'400) {
+    return Invalid(absl::StrFormat("\"%s\" is too long: at most %dd", text, kLongestDays));
   }
   return seconds;
 }

@@ -11,7 +11,7 @@ namespace ringwood {
 // "64", "64k", "4M", "1.5G" (powers of 1024; a trailing "B" or "iB" is allowed) → bytes.
 StatusOr<uint64_t> ParseBytes(const std::string& text);
 
-// "90s", "30m", "8h", "7d" → seconds, above 0. A number without a unit is none.
+// "90s", "30m", "8h", "7d" → seconds, above 0, at most 10000 days. A number without a unit is none.
 StatusOr<double> ParseDuration(const std::string& text);
 
 // 1536 → "1.5 KiB".

@@ -22,6 +22,11 @@ TEST(Units, TimesAreReadAsPeopleTypeThem) {
        {"", "h", "8 h", "8x", "-1h", "0", "8", "90", "0s", "nan", "inf", "1e30"}) {
     EXPECT_FALSE(ParseDuration(none).ok()) << none;
   }
+  EXPECT_EQ(*ParseDuration("10000d"), 864'000'000);
+  for (const char* more : {"10001d", "100000d", "1e30s", "infs"}) {
+    EXPECT_EQ(Message(ParseDuration(more).status()),
+              std::string("\"") + more + "\" is too long: at most 10000d");
+  }
 }
 
 }  // namespace

@@ -94,6 +94,10 @@ TEST(TokenCommand, ATimeHasAUnit) {
   EXPECT_EQ(refused.code, 78);
   EXPECT_THAT(refused.err, HasSubstr("--for: \"8\" is not a time; write it like 90s, 30m, 8h"));
   EXPECT_EQ(refused.out, "");
+  const Finished long_time =
+      RunProgram({"token", "issue", "--token-file", secret, "--for", "100000d"});
+  EXPECT_EQ(long_time.code, 78);
+  EXPECT_THAT(long_time.err, HasSubstr("--for: \"100000d\" is too long: at most 10000d"));
 }
 
 TEST(TokenCommand, NoTokenIsMadeFromASecretThatServersRefuse) {
