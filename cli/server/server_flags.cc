@@ -22,6 +22,7 @@ void AddTimeoutFlags(Command command, ServerOptions* server) {
       .Within(0.5, 3600)
       .ShowDefault();
   add("--join-timeout", &server->join_timeout_seconds, "Wait this long until all members are there")
+      .From("RINGWOOD_JOIN_TIMEOUT")
       .Above(0)
       .ShowDefault();
   add("--stall-timeout", &server->stall_timeout_seconds,

@@ -87,6 +87,15 @@ TEST(ServedCommand, OnANetworkInterfaceTheServerListensThereAndTheRanksAreTold) 
       << seen.err;
 }
 
+TEST(ServedCommand, TheTimeToJoinIsTheFlagsOrElseThatOfTheEnvironment) {
+  const std::string print = "echo \"<$RINGWOOD_JOIN_TIMEOUT>\"";
+  const Environment given = {{"RINGWOOD_JOIN_TIMEOUT", "600"}};
+  EXPECT_THAT(RunProgram(Serving(print), given).out, HasSubstr("<600>"));
+  EXPECT_THAT(RunProgram(Serving(print, {"--join-timeout", "30"}), given).out, HasSubstr("<30>"));
+  EXPECT_THAT(RunProgram(Serving(print)).out, HasSubstr("<120>"));
+  EXPECT_EQ(RunProgram(Serving(print), {{"RINGWOOD_JOIN_TIMEOUT", "soon"}}).code, 78);
+}
+
 TEST(ServedCommand, WhatIsNotGivenIsLeftToItsOwnEnvironment) {
   RankContext context;
   context.coordinator = "10.0.0.1:7070";
