@@ -121,10 +121,8 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   if (!commit.ok()) return Abort(commit.status(), link);
   const Totals totals = TotalsOf(*commit);
   RW_RETURN_IF_ERROR(Apply(totals, link));
+  TakeAsks(*commit);
   StepResult result = Ended(totals, summary, *link);
-  result.checkpoint_due = commit->checkpoint();
-  result.ending = commit->ending();
-  if (commit->checkpoint()) saves_->Told(Now());
   checkpoint_wanted_ = commit->checkpoint_wanted();
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);
@@ -141,6 +139,13 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   if (followed.ok() && commit->has_plan()) (void)agreement_->Change(*commit, link);
   if (!commit->has_plan()) pipeline->Begin(round());  // a new plan has a pipeline of its own
   return result;
+}
+
+template <typename Said>
+void StepProtocol::TakeAsks(const Said& said) {
+  checkpoint_due_ = said.checkpoint();
+  asked_to_end_ = said.ending();
+  if (checkpoint_due_) saves_->Told(Now());
 }
 
 // `of`: the epoch in which it was exchanged.
@@ -222,6 +227,8 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   if (const auto silent = SilentNode(over)) held.add_silent(*silent);
   held.set_why(Printable(Message(over), kMostWhy));
   if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
+  held.set_checkpoint(checkpoint_due_);
+  held.set_ending(asked_to_end_);
   return held;
 }
 
@@ -242,6 +249,7 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
       LogRound(*summary.totals, *link, [] { return true; });
     }
     RW_RETURN_IF_ERROR(Apply(*summary.totals, link));
+    TakeAsks(joined);
     settled_ = Ended(*summary.totals, summary, *link);
     plan_->pipeline()->Begin(round());  // nothing of it is ready
     in_doubt_ = false;
@@ -282,6 +290,8 @@ StepResult StepProtocol::Ended(const Totals& totals, const RoundSummary& summary
   result.sparse_bytes = summary.sparse_bytes;
   result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world - 1) / world;
   result.exchanged_again = std::exchange(exchanged_again_, 0);
+  result.checkpoint_due = checkpoint_due_;
+  result.ending = asked_to_end_;
   result.members = SlotsOf(link);
   for (const int rank : totals.contributors) result.contributors.push_back(link.SlotOf(rank));
   return result;

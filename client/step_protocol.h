@@ -133,6 +133,8 @@ class StepProtocol {
   Status Apply(const Totals& totals, EpochLink* link);
   Status Abort(const Status& status, EpochLink* link);
   StepResult Ended(const Totals& totals, const RoundSummary& summary, const EpochLink& link);
+  template <typename Said>  // a Commit, or the JoinResponse after it
+  void TakeAsks(const Said& said);
 
   const TensorTable& table_;
   TensorStates* const states_;
@@ -157,7 +159,8 @@ class StepProtocol {
   std::atomic<bool> ending_{false};
   Inheritance inheritance_;
   bool regroup_ = false, others_left_ = false;
-  bool checkpoint_wanted_ = false;  // by a reader, as the last commit said
+  bool checkpoint_due_ = false, asked_to_end_ = false;  // by the commit of `step_`
+  bool checkpoint_wanted_ = false;                      // by a reader, as the last commit said
   bool broken_ = false;
 };
 

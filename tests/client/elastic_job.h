@@ -241,6 +241,10 @@ class ElasticCoordinator {
     for (const auto& [slot, join] : members_) {
       if (slot == self) response.set_node(node);
       if (holders.contains(slot)) response.add_holders(node);
+      if (holders.contains(slot) && join.held().round() == base_step_) {
+        response.set_checkpoint(response.checkpoint() || join.held().checkpoint());
+        response.set_ending(response.ending() || join.held().ending());
+      }
       v1::Member* const member = response.add_members();
       member->set_node(node++);
       member->set_role(v1::ROLE_WORKER);
@@ -288,7 +292,9 @@ class ElasticCoordinator {
       total += vote.weight();
       if (vote.weight() > 0) commit.add_contributors(node);
       if (vote.non_finite()) commit.set_skipped(true);
+      if (vote.ending()) commit.set_ending(true);
     }
+    commit.set_checkpoint(commit.ending());
     for (const auto& [node, vote] : votes) {
       if (!vote.leaving()) continue;
       commit.add_leaving(node);

@@ -363,6 +363,27 @@ TEST(Elastic, ADeathOnTheWayIntoTheNextEpochIsFollowedByAnother) {
   TrainOn({.dies_entering = 2}, kSteps + 1, {3, 3, 1, 1, 1, 1});
 }
 
+// Else one of them would save alone.
+TEST(Elastic, WhatACommitAsksForIsAskedOfThoseThatDoNotHearIt) {
+  InProcessNetwork network;
+  const Script script{.doomed = kDoomed, .round = kFatal, .moment = Moment::kAnswerLost};
+  RunElasticJob({.script = script}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Gradient gradient(*session, "w", 10, "dense");
+                  while (session->step() < kSteps) {
+                    const bool fatal = session->step() + 1 == kFatal;
+                    if (fatal && slot == kDoomed) session->AskToEnd();
+                    ASSERT_TRUE(session->Ready(gradient.id).ok());
+                    const auto result = session->FinishStep();
+                    if (fatal && slot == kDoomed) return;
+                    ASSERT_TRUE(result.ok()) << result.status();
+                    EXPECT_EQ(result->ending, fatal) << "slot " << slot;
+                    EXPECT_EQ(result->checkpoint_due, fatal) << "slot " << slot;
+                  }
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+}
+
 // The coordinator's word is final.
 TEST(Elastic, AFailureThatDoesNotRecoverEndsTheSession) {
   InProcessNetwork network;

@@ -73,6 +73,8 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_max_memory_bytes(line.number("memory", 0));
   if (line.has("held")) AddHeld(line.text("held", ""), request.mutable_held());
   if (line.has("calls")) request.mutable_held()->set_calls(line.number("calls", 0));
+  if (line.has("due")) request.mutable_held()->set_checkpoint(true);
+  if (line.has("ending")) request.mutable_held()->set_ending(true);
   if (line.has("silent")) request.mutable_held()->add_silent(line.number("silent", 0));
   return request;
 }
@@ -226,6 +228,8 @@ std::string Text(const v1::JoinResponse& joined) {
   if (joined.holders().empty()) return text;
   text += " holders=" + absl::StrJoin(joined.holders(), ",");
   if (joined.calls() != 0) text += absl::StrFormat(" calls=%d", joined.calls());
+  if (joined.checkpoint()) text += " due";
+  if (joined.ending()) text += " ending";
   return joined.regroup() ? text + " regroup" : text;
 }
 std::string Text(const v1::AgreeResponse& agreed) {

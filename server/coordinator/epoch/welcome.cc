@@ -33,6 +33,17 @@ uint64_t CallsOfAll(const v1::EpochRecord& record, const Roster& roster,
   return holders.empty() ? 0 : least;
 }
 
+// Who applies the base without having heard its commit is asked for what those are that heard it.
+void AddAsks(const v1::EpochRecord& record, const Roster& roster,
+             const std::vector<uint32_t>& holders, v1::JoinResponse* welcome) {
+  for (const uint32_t holder : holders) {
+    const v1::Held& held = roster.member(holder).held();
+    if (held.round() != record.base_step()) continue;
+    if (held.checkpoint()) welcome->set_checkpoint(true);
+    if (held.ending()) welcome->set_ending(true);
+  }
+}
+
 }  // namespace
 
 v1::JoinResponse WelcomeTo(uint32_t node, const MembershipOptions& options,
@@ -57,6 +68,7 @@ v1::JoinResponse WelcomeTo(uint32_t node, const MembershipOptions& options,
   }
   for (const uint32_t holder : holders) welcome.add_holders(holder);
   welcome.set_calls(CallsOfAll(record, roster, holders));
+  AddAsks(record, roster, holders, &welcome);
   roster.AddTo(&welcome);
   return welcome;
 }
