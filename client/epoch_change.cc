@@ -107,14 +107,15 @@ Status EpochChange::Connect(EpochLink* link, TimePoint end) {
 
 Status EpochChange::Agree(EpochLink* link) {
   if (!worker_.agreement->agreed()) return OkStatus();  // the trainer comes to it
-  return worker_.agreement->Agree(worker_.steps->step(), worker_.steps->weight(), nullptr, link);
+  return worker_.agreement->Agree(worker_.steps->held_step(), worker_.steps->weight(), nullptr,
+                                  link);
 }
 
 void EpochChange::Say(const EpochLink& link, const std::string& why, Duration took) const {
   const Place& place = link.place();
   const std::string line = absl::StrFormat(
       "epoch %d: %d ranks and %d servers go on after step %d, %.3f s: %s", link.epoch(),
-      place.world, place.servers, worker_.steps->step(), ToSeconds(took), why);
+      place.world, place.servers, worker_.steps->held_step(), ToSeconds(took), why);
   Log(place.rank == 0 ? LogLevel::kInfo : LogLevel::kDebug, line);
 }
 

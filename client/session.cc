@@ -202,7 +202,7 @@ Status Session::Agree() {
     checkpoints_->Release();
     RW_RETURN_IF_ERROR(Alive());
     const Status agreed =
-        agreement_.Agree(step() + replays(), steps_.weight(), checkpoints_->restore(), link_.get());
+        agreement_.Agree(steps_.held_step(), steps_.weight(), checkpoints_->restore(), link_.get());
     if (!agreed.ok() && link_->status().ok()) return agreed;
     if (!agreed.ok() && !Recovers()) return End(agreed);
   }
@@ -314,6 +314,7 @@ Status Session::CheckReplayed() const {
 
 StatusOr<RoundFacts> Session::Replay() {
   RW_RETURN_IF_ERROR(Alive());
+  RW_RETURN_IF_ERROR(CheckNotAway());
   if (replays() == 0) return NotFound("there is no logged round to replay");
   if (connection_->updates() == nullptr) return Internal("there is no way to the update log");
   // A long replay is progress: the start is over.

@@ -220,7 +220,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   v1::Held held;
   held.set_job(link->joined().job());
   held.set_epoch(epoch_);
-  held.set_round(step_);
+  held.set_round(held_step());
   held.set_prepared(prepared_.has_value());
   held.set_receiving(receiving_);
   const Status over = link->status();
@@ -238,10 +238,10 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   const auto& holders = joined.holders();
   const bool holds = std::find(holders.begin(), holders.end(), joined.node()) != holders.end();
   const bool forward = holds && prepared_ && base == round();
-  if (holds && (receiving_ || (!forward && base != step_))) {
+  if (holds && (receiving_ || (!forward && base != held_step()))) {
     return Internal(absl::StrFormat(
         "rank %d: the coordinator says that this rank has the state of step %d, it has step %d",
-        link->slot(), base, step()));
+        link->slot(), base, held_step()));
   }
   if (forward) {
     const RoundSummary summary = *std::exchange(prepared_, std::nullopt);
@@ -258,8 +258,11 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
     Drop();
   }
   receiving_ = !holds;
-  if (receiving_) exchanged_again_ = 0;  // the step that it was in is not its next one
-  step_ = base;
+  if (receiving_) {  // where it was, the others are no more
+    exchanged_again_ = 0;
+    replays_ = 0;
+  }
+  step_ = base - replays_;
   epoch_ = joined.epoch();
   regroup_ = joined.regroup();
   others_left_ = false;

@@ -80,6 +80,8 @@ class StepProtocol {
     --replays_;
   }
   uint64_t step() const { return step_; }  // committed; any thread
+  // The same after the replay: who is to replay has what it replays.
+  uint64_t held_step() const { return step_ + replays_; }
   double weight() const { return receiving_ ? 0 : weight_; }
 
   // The state of the job is with other workers and has not come: rounds have the weight 0 here, and

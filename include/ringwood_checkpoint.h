@@ -79,7 +79,9 @@ RINGWOOD_EXPORT int ringwood_restore(ringwood_session* session, const char* name
  *
  * On every rank, before the first step, which is RINGWOOD_REFUSED until then. ringwood_step counts
  * on. Of a result step, skipped, total_weight, members and contributors are set. Residuals begin
- * at 0 afterwards. */
+ * at 0 afterwards. The death of a rank of an elastic job changes nothing of that; on a rank that
+ * was away while the others went on ringwood_replay is RINGWOOD_ABORTED, nothing is left to replay,
+ * and the others' state comes with its first step. */
 RINGWOOD_EXPORT uint64_t ringwood_replays(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_replay(ringwood_session* session, ringwood_step_result* result);
 /* What the optimizer of a replayed step needs beside the averages (a learning rate that follows a

@@ -67,7 +67,7 @@ class Output {
  private:
   struct Sink {
     int descriptor;
-    std::string pending;
+    std::string pending = {};
     bool midline = false;  // a raw voice left the cursor inside a line
     bool ended = false;    // and another voice ended that line for it
     bool dead = false;

@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-from .agreement import differing
+from .agreement import differing, repeated
 from .errors import AbortedError, InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
@@ -144,10 +144,13 @@ class DistributedOptimizer(OptimizerWrapper):
         before the first backward. Returns how many. `before_step`: what the loop does between backward and step(),
         such as clipping the gradients; `after_step`: what it does after step(), such as averaging weights. Learning
         rates and the other numbers of the groups come from the log."""
-        count = self.session.replays
-        for _ in range(count):
+        count = 0
+        while self.session.replays:
             self._gradients.hold()  # each time: after_step may let them go
-            self.last, content = self.session.replay()
+            replayed = repeated(self.session, self.session.replay)
+            if replayed is None:  # this rank was away: the others' state comes with its first step
+                break
+            self.last, content = replayed
             note = Note(content)
             if note.changed and before_step is None:
                 raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ does: "
@@ -164,6 +167,7 @@ class DistributedOptimizer(OptimizerWrapper):
                 self._training.replayed(self.last)
             if after_step is not None:
                 after_step()
+            count += 1
         self.end_step()
         return count
 

@@ -36,6 +36,7 @@ struct Script {
   JobReducer* reducer = nullptr;  // of the first epoch
   int dies_entering = -1;         // the slot that dies when it has joined epoch 2
   int late = -1;                  // the slot that is set aside, and waits again after such a round
+  uint64_t base_step = 0, logged_steps = 0;  // of the first epoch
 };
 
 class ElasticCoordinator {
@@ -216,7 +217,7 @@ class ElasticCoordinator {
       if (join.held().epoch() != last) continue;
       all = all && join.held().round() == newest && join.held().prepared();
     }
-    base_step_ = newest + (all && last != 0);
+    base_step_ = last == 0 ? script_.base_step : newest + all;
     for (const auto& [slot, join] : joining_) {
       const v1::Held& held = join.held();
       const bool has =
@@ -235,6 +236,7 @@ class ElasticCoordinator {
     response.set_world(static_cast<uint32_t>(members_.size()));
     response.set_base_step(base_step_);
     response.set_base_epoch(epoch_ - 1);
+    if (epoch_ == 1) response.set_logged_steps(script_.logged_steps);
     response.set_failure_timeout_seconds(0.2);
     response.set_heartbeat_seconds(1);
     uint32_t node = 0;
@@ -380,6 +382,7 @@ struct ElasticJob {
   Script script = {};
   std::string wire = "fp32";
   MemoryStore* store = nullptr;  // where the test has one
+  std::function<std::unique_ptr<UpdateClient>()> updates = nullptr;
 };
 
 // Runs `rank` with an open session of its own in a thread for each slot and waits for all.
@@ -404,6 +407,7 @@ inline void RunElasticJob(
       };
       parts.control = std::make_unique<ElasticControl>(&coordinator, slot);
       parts.store = std::make_unique<MemoryStoreClient>(job.store != nullptr ? job.store : &store);
+      if (job.updates) parts.updates = job.updates();
       auto session = Session::Open(options, std::move(parts));
       ASSERT_TRUE(session.ok()) << session.status();
       rank(*std::move(session), slot, coordinator);

@@ -129,7 +129,9 @@ TEST(StateExchange, ItemsAreGivenWhenTheyAreWantedAndForgottenAfterwards) {
   std::atomic<int> given{0};
   StateBytes old = Pattern(100, 99);  // given for a rank that was lost before it got it
   trainer.survive = [&](Session& session) -> StatusOr<StepResult> {
-    if (session.step() == 0) EXPECT_TRUE(session.RegisterState("now", old).ok());
+    if (session.step() == 0) {
+      EXPECT_TRUE(session.RegisterState("now", old).ok());
+    }
     StatusOr<StepResult> result = session.FinishStep();
     if (!session.state_wanted()) return result;
     EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition);

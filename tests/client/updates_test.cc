@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "client/updates/round_body.h"
 #include "client/updates/update_writer.h"
+#include "tests/client/elastic_job.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
@@ -192,6 +193,92 @@ TEST(Updates, AReplayHasTheAveragesToTheBit) {
       EXPECT_TRUE(session.Close("").ok());
     });
   }
+}
+
+// The elastic job's first epoch: a checkpoint of step 2, and the rounds after it in the log.
+Script Resumed() { return {.base_step = kLoggedSteps, .logged_steps = kLoggedSteps - 2}; }
+
+// Slot `gone` ends after two rounds; the others have replayed one or none when they hear of it.
+TEST(Updates, ADeathUnderAReplayCostsNoLoggedStep) {
+  constexpr int kGone = 2;
+  MemoryUpdates updates;
+  const Job job = LoggedJob(&updates, 3);
+  const Steps lived = Train(job, &updates);
+  updates.committed = kLoggedSteps;
+  absl::Notification gone;
+  InProcessNetwork network;
+  RunElasticJob({.script = Resumed(), .updates = job.updates}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Model model(*session);
+                  ASSERT_TRUE(session->Agree().ok());
+                  while (session->replays() > 0) {
+                    if (slot == kGone && session->step() == 4) {
+                      session.reset();
+                      gone.Notify();
+                      return;
+                    }
+                    if (slot != kGone && session->step() == 2u + static_cast<uint64_t>(slot)) {
+                      gone.WaitForNotification();
+                    }
+                    const auto round = session->Replay();
+                    ASSERT_TRUE(round.ok()) << round.status();
+                    if (!round->skipped) {
+                      EXPECT_EQ(model.Values(), lived.at(round->step));
+                    }
+                  }
+                  EXPECT_EQ(session->step(), kLoggedSteps);
+                  for (Gradient* gradient : model.all()) {
+                    ASSERT_TRUE(session->Ready(gradient->id).ok());
+                  }
+                  const auto next = session->FinishStep();
+                  ASSERT_TRUE(next.ok()) << next.status();
+                  EXPECT_EQ(next->step, kLoggedSteps + 1);
+                  EXPECT_FALSE(next->received);
+                  EXPECT_EQ(session->epoch(), 2);
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+}
+
+TEST(Updates, ARankThatWasAwayUnderAReplayHasNothingLeftToReplay) {
+  MemoryUpdates updates;
+  const Job job = LoggedJob(&updates, 3);
+  (void)Train(job, &updates);
+  updates.committed = kLoggedSteps;
+  Script script = Resumed();
+  script.regroup_after = {kLoggedSteps + 1};
+  script.late = 1;
+  InProcessNetwork network;
+  RunElasticJob({.script = script, .updates = job.updates}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator& coordinator) {
+                  Model model(*session);
+                  uint64_t state = 0;
+                  const auto bytes = std::as_writable_bytes(std::span(&state, 1));
+                  ASSERT_TRUE(session->RegisterState("state", bytes).ok());
+                  ASSERT_TRUE(session->Agree().ok());
+                  while (session->replays() > 0) {
+                    const bool away = slot == script.late && session->step() == 4;
+                    if (away) coordinator.SetAside();
+                    const auto round = session->Replay();
+                    ASSERT_EQ(round.ok(), !away) << round.status();
+                    if (away) {
+                      EXPECT_EQ(round.status().code(), StatusCode::kAborted);
+                      EXPECT_THAT(Message(round.status()), HasSubstr("this rank was away"));
+                      EXPECT_TRUE(session->receiving());
+                      EXPECT_EQ(session->replays(), 0);
+                    }
+                  }
+                  int received = 0;
+                  while (session->step() < kLoggedSteps + 3) {
+                    for (Gradient* gradient : model.all()) {
+                      ASSERT_TRUE(session->Ready(gradient->id).ok());
+                    }
+                    const auto next = session->FinishStep();
+                    ASSERT_TRUE(next.ok()) << next.status();
+                    received += next->received;
+                  }
+                  EXPECT_EQ(received, slot == script.late ? 1 : 0);
+                  EXPECT_TRUE(session->Close("").ok());
+                });
 }
 
 TEST(Updates, ALogThatFailsBeginsAgainWithACheckpoint) {
