@@ -223,16 +223,20 @@ TEST(DeviceTensors, WithoutADeviceTheFirstStepSaysWhatIsMissing) {
   });
 }
 
+Job WhereOthersReachTheNetwork(Job job, FakeRings* rings) {
+  job.accelerator = [rings](int) {
+    Accelerator accelerator = FakeAccelerator(rings);
+    accelerator.ring_refused = Denied("NCCL encrypts nothing");
+    return accelerator;
+  };
+  return job;
+}
+
 // Of sparse groups only the entries travel, by the session's own data plane.
 TEST(DeviceTensors, WhereOthersReachTheNetworkRanksMakeNoRing) {
   for (const std::string route : {"dense", "sparse"}) {
     FakeRings rings(kDeviceWorld);
-    Job job = DeviceJob(&rings);
-    job.accelerator = [&](int) {
-      Accelerator accelerator = FakeAccelerator(&rings);
-      accelerator.ring_refused = Denied("NCCL encrypts nothing");
-      return accelerator;
-    };
+    const Job job = WhereOthersReachTheNetwork(DeviceJob(&rings), &rings);
     RunJob(job, [&](Session& session, GatheringCoordinator&) {
       FakeStream stream;
       DeviceGradient gradient(session, "w", &stream, route);
@@ -245,12 +249,7 @@ TEST(DeviceTensors, WhereOthersReachTheNetworkRanksMakeNoRing) {
 
 TEST(DeviceTensors, OneRankSendsNothingAndNeedsNoPrivateNetwork) {
   FakeRings rings(1);
-  Job job{.world = 1};
-  job.accelerator = [&](int) {
-    Accelerator accelerator = FakeAccelerator(&rings);
-    accelerator.ring_refused = Denied("NCCL encrypts nothing");
-    return accelerator;
-  };
+  const Job job = WhereOthersReachTheNetwork({.world = 1}, &rings);
   RunJob(job, [&](Session& session, GatheringCoordinator&) {
     FakeStream stream;
     DeviceGradient gradient(session, "w", &stream);
