@@ -17,7 +17,7 @@ bool NoDevice() { return !CountDevices().ok(); }
 TEST(DeviceGroup, WithoutADeviceTheReasonAndTheRemedyAreSaid) {
   if (!NoDevice()) GTEST_SKIP() << "there is a device";
   const auto made = MakeDeviceGroup({{100, 10}}, {});
-  EXPECT_EQ(made.status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(made.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(made.status()).find("CUDA"), std::string::npos);
 }
 
