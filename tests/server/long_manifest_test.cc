@@ -12,9 +12,9 @@
 #include "proto/call.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/store/record/manifest_rows.h"
-#include "server/store/service/store_service.h"
 #include "server/store/store_directory.h"
 #include "server/store/view/prune.h"
+#include "tests/server/checkpoints/served_store.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
 
 namespace ringwood {
@@ -208,15 +208,8 @@ TEST_F(LongManifest, GoesWithItsCheckpoint) {
 TEST_F(LongManifest, ARankIsToldWhatItCanLoadInMessagesOfBoundedSize) {
   StoreService::Options options;
   options.directory = store_ + "/checkpoints";
-  auto service = StoreService::Create(options);
-  ASSERT_TRUE(service.ok()) << service.status();
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService((*service)->service());
-  const auto server = builder.BuildAndStart();
-  const auto stub = v1::Store::NewStub(
-      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  ServedStore served(options);
+  const auto stub = v1::Store::NewStub(served.channel());
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(Seconds(60)));
   v1::ItemsRequest request;
@@ -245,8 +238,6 @@ TEST_F(LongManifest, ARankIsToldWhatItCanLoadInMessagesOfBoundedSize) {
   EXPECT_TRUE(shared.contains(ItemName(0)));
   EXPECT_EQ(own.size(), size_t{kSharedItems});
   EXPECT_TRUE(own.contains(ItemName(kSharedItems)));
-  (*service)->Stop();
-  server->Shutdown(DeadlineIn(Seconds(10)));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 #include "ringwood/v1/parts.grpc.pb.h"
 #include "server/store/record/manifest.h"
 #include "server/store/record/manifest_rows.h"
-#include "server/store/service/store_service.h"
+#include "tests/server/checkpoints/served_store.h"
 
 namespace ringwood {
 namespace {
@@ -365,22 +365,11 @@ class FurtherStoreTest : public testing::Test {
     StoreService::Options options;
     options.directory = directory_;
     options.further = true;
-    auto service = StoreService::Create(options);
-    EXPECT_TRUE(service.ok()) << service.status();
-    service_ = *std::move(service);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(service_->parts());
-    server_ = builder.BuildAndStart();
-    stub_ = v1::Parts::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                   grpc::InsecureChannelCredentials()));
+    served_.emplace(options);
+    stub_ = v1::Parts::NewStub(served_->channel());
   }
   ~FurtherStoreTest() override {
-    service_->Stop();
-    server_->Shutdown(DeadlineIn(Seconds(10)));
-    server_.reset();
-    service_.reset();
+    served_.reset();  // RocksDB removes old tables on a thread of its own
     std::filesystem::remove_all(directory_);
   }
 
@@ -408,8 +397,7 @@ class FurtherStoreTest : public testing::Test {
   }
 
   std::string directory_;
-  std::unique_ptr<StoreService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::optional<ServedStore> served_;
   std::unique_ptr<v1::Parts::Stub> stub_;
 };
 

@@ -15,6 +15,7 @@
 #include "proto/call.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/store/service/stripe_collector.h"
+#include "tests/server/checkpoints/served_store.h"
 
 namespace ringwood {
 namespace {
@@ -33,22 +34,11 @@ class StoreServiceTest : public testing::Test {
     options.directory = directory_;
     options.max_waiters = 3;
     options.max_loads = 1;
-    auto service = StoreService::Create(options);
-    EXPECT_TRUE(service.ok()) << service.status();
-    service_ = *std::move(service);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(service_->service());
-    server_ = builder.BuildAndStart();
-    stub_ = v1::Store::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                   grpc::InsecureChannelCredentials()));
+    served_.emplace(options);
+    stub_ = v1::Store::NewStub(served_->channel());
   }
   ~StoreServiceTest() override {
-    service_->Stop();
-    server_->Shutdown(DeadlineIn(Seconds(10)));
-    server_.reset();
-    service_.reset();  // RocksDB removes old tables on a thread of its own
+    served_.reset();  // RocksDB removes old tables on a thread of its own
     std::filesystem::remove_all(directory_);
   }
 
@@ -154,8 +144,7 @@ class StoreServiceTest : public testing::Test {
   }
 
   std::string directory_;
-  std::unique_ptr<StoreService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::optional<ServedStore> served_;
   std::unique_ptr<v1::Store::Stub> stub_;
 };
 
@@ -207,7 +196,7 @@ TEST_F(StoreServiceTest, ALoadThatNobodyReadsHoldsUpTheOthersOnlyUntilItEnds) {
 
 // Far more checkpoints follow than are kept.
 TEST_F(StoreServiceTest, WhatAReaderHoldsStaysUntilItEnds) {
-  service_->SetEpoch(Alone());
+  served_->service().SetEpoch(Alone());
   auto reading = std::make_unique<Reading>(stub_.get(), 0, 0);
   ASSERT_EQ(reading->Step(), 7u);
   for (uint64_t step = 8; step <= 12; ++step) ASSERT_TRUE(Save(step).ok());
@@ -234,7 +223,7 @@ TEST_F(StoreServiceTest, WhatAReaderHoldsStaysUntilItEnds) {
 }
 
 TEST_F(StoreServiceTest, AReaderWaitsForACheckpointThatIsNewEnough) {
-  service_->SetEpoch(Alone());
+  served_->service().SetEpoch(Alone());
   Reading first(stub_.get(), 1, 9), second(stub_.get(), 1, 9);
   ASSERT_TRUE(Save(8).ok());
   ASSERT_TRUE(Save(10).ok());
@@ -246,7 +235,7 @@ TEST_F(StoreServiceTest, AReaderWaitsForACheckpointThatIsNewEnough) {
   EXPECT_EQ(late.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_NE(late.error_message().find("no rank has saved since then"), std::string::npos)
       << late.error_message();
-  service_->Stop();  // answers those who wait, and ends those who read
+  served_->service().Stop();  // answers those who wait, and ends those who read
   EXPECT_EQ(first.Step(), 0u);
   EXPECT_EQ(first.reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
@@ -279,7 +268,7 @@ std::string StateOfRank(uint64_t step, uint32_t rank) {
 
 class StoreServiceOfRanks : public StoreServiceTest {
  protected:
-  StoreServiceOfRanks() { service_->SetEpoch(EpochOfRanks()); }
+  StoreServiceOfRanks() { served_->service().SetEpoch(EpochOfRanks()); }
 
   // One rank's stripe of three chunks, of which the second may be damaged.
   grpc::Status SaveStripe(uint64_t step, uint32_t rank, bool damaged) {
@@ -389,7 +378,7 @@ TEST_F(StoreServiceTest, MeetsWhoseMemoryItReads) {
 }
 
 TEST_F(StoreServiceTest, TakesBytesThatAChunkNamesInMemory) {
-  service_->SetEpoch(Alone());
+  served_->service().SetEpoch(Alone());
   const std::string state(kPiece, 'm');
   const auto named = [&](uint64_t step) {
     v1::SaveChunk chunk = Piece(step, 1);

@@ -41,11 +41,15 @@ class Parent:
 
     def _fork(self):
         connection, _ = self._listener.accept()
+        files = []
         try:
             connection.settimeout(10)
             size, files, _, _ = socket.recv_fds(connection, 4, 4)
-            request = marshal.loads(connection.recv(*struct.unpack("!I", size), socket.MSG_WAITALL))
+            with connection.makefile("rb") as asked:  # recv() may bring a part
+                request = marshal.loads(asked.read(*struct.unpack("!I", size)))
         except (OSError, EOFError, ValueError, struct.error):  # it was killed while it asked
+            for file in files:
+                os.close(file)
             connection.close()
             return None
         child = os.fork()
