@@ -13,16 +13,15 @@
 #include "client/connection/epoch_link.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
-#include "ringwood/v1/control.pb.h"
 
 namespace ringwood {
 
 class Inheritance {
  public:
-  // Right after `commit` was applied, on every rank: those that leave send, each tensor to all, and
-  // the heir keeps it. An error: some of it is lost, as with a rank that dies.
-  Status Exchange(const v1::Commit& commit, const TensorTable& table, const TensorStates& states,
-                  EpochLink* link);
+  // Between two steps, on every rank: those of `leaving`, which are not all, send each tensor to
+  // all, and the heir keeps it. An error: some of it is lost, as with a rank that dies.
+  Status Exchange(const std::vector<int>& leaving, const TensorTable& table,
+                  const TensorStates& states, EpochLink* link);
 
   // While there is no plan: what this rank has inherited is its own now.
   void GiveTo(TensorStates* states);

@@ -264,11 +264,14 @@ StatusOr<StepResult> Session::FinishStep() {
   }
 }
 
-Status Session::LeaveAfterStep() {
+Status Session::CheckMayLeave() {
   RW_RETURN_IF_ERROR(Usable());
-  if (!elastic_) {
-    return Refused("a rank cannot leave before the others: the job is not elastic (--elastic)");
-  }
+  if (elastic_) return OkStatus();
+  return Refused("a rank cannot leave before the others: the job is not elastic (--elastic)");
+}
+
+Status Session::LeaveAfterStep() {
+  RW_RETURN_IF_ERROR(CheckMayLeave());
   steps_.Leave();
   return OkStatus();
 }
@@ -407,77 +410,6 @@ Status Session::CheckNotAway() const {
       "this rank was away while the others went on (%s): their state comes with its next "
       "finish_step, and until then (ringwood_receiving) it has no calls to make",
       why_lost_));
-}
-
-// Of an elastic job no rank comes out of a call before all have its result. So who has it and does
-// not hear that of all others can be told when it joins again: the least of what they have.
-Status Session::CallOfAll(const std::function<Status()>& call) {
-  RW_RETURN_IF_ERROR(call());
-  if (!elastic_) return OkStatus();
-  ++calls_;
-  return link_->collectives()->Meet();
-}
-
-// A trainer without steps of ours shows by its collectives that the start is over. A call that the
-// end of an epoch interrupts, or finds, is not repeated here: the ranks may have been at different
-// calls, and only the trainer knows where all of them can meet.
-Status Session::Collective(const std::function<Status()>& call) {
-  RW_RETURN_IF_ERROR(Usable());
-  if (receiving()) return Refused(NoStateYet("exchange"));
-  if (!lost_ || !link_->status().ok()) {
-    const uint64_t before = calls_;
-    const int rank = rank_, world = world_;
-    const uint64_t epoch = epoch_;
-    Status status = link_->status();
-    if (status.ok()) status = CallOfAll(call);
-    if (status.ok()) {
-      connection_->progress()->TookPart();
-      return status;
-    }
-    if (!Recovers()) return End(status);
-    RW_RETURN_IF_ERROR(ChangeEpoch());
-    const bool has_result = calls_ > before && link_->joined().calls() >= calls_;
-    if (has_result && !receiving()) {  // by the numbers of the ranks that made the call
-      rank_ = rank, world_ = world, epoch_ = epoch;
-      return OkStatus();
-    }
-  }
-  TakeNumbers(*link_);
-  CallsOver();
-  RW_RETURN_IF_ERROR(CheckNotAway());
-  return Aborted(absl::StrFormat(
-      "the members of the job have changed under a collective call: this is rank %d of %d now; "
-      "fill its data again and repeat the calls that followed the last finish_step (%s)",
-      rank(), world(), why_lost_));
-}
-
-Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op) {
-  const bool average = op == ReduceOp::kAverage;
-  if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(Collective([&] { return link_->collectives()->AllReduce(data, type, op); }));
-  return average ? Divide(data, type, world()) : OkStatus();
-}
-
-Status Session::Broadcast(std::span<std::byte> data, int root) {
-  if (root < 0 || root >= world()) {
-    return Invalid(absl::StrFormat("broadcast from rank %d in a world of %d", root, world()));
-  }
-  return Collective([&] { return link_->collectives()->Broadcast(data, root); });
-}
-
-Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op) {
-  const bool average = op == ReduceOp::kAverage;
-  if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(
-      Collective([&] { return link_->collectives()->ReduceScatter(data, type, op); }));
-  if (!average) return OkStatus();
-  const Range share = CutEvenly(data.size() / SizeOf(type), world())[rank()];
-  return Divide(data.subspan(share.begin * SizeOf(type), share.count * SizeOf(type)), type,
-                world());
-}
-
-Status Session::AllGather(std::span<std::byte> data, DataType type) {
-  return Collective([&] { return link_->collectives()->AllGather(data, type); });
 }
 
 }  // namespace ringwood

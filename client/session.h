@@ -69,6 +69,10 @@ class Session {
   // Of an elastic job: the next FinishStep is the last of this worker, and the others go on without
   // it. Only Close follows.
   Status LeaveAfterStep();
+  // Of an elastic job, on all ranks between two steps: those that say so leave, and only Close
+  // follows; the others take over what they owe, and go on without them in a new epoch. Nothing
+  // happens where none says so, or all do. A call to all ranks.
+  Status Leave(bool leaves);
   // Some time soon this process has to end: the result of the next step says so on all ranks. Any
   // thread.
   void AskToEnd() { steps_.AskToEnd(); }
@@ -145,6 +149,7 @@ class Session {
   void SayInterval();
   std::string NoStateYet(const char* what) const;
   Status CheckNotAway() const;
+  Status CheckMayLeave();
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.

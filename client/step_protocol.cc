@@ -127,7 +127,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);
   if (regroup_) {  // no other round of this epoch follows
-    HandOver(*commit, link);
+    HandOver({commit->leaving().begin(), commit->leaving().end()}, link);
     pipeline->Begin(round());
     pipeline->Fail(Aborted("a process waits to take part"));  // what becomes ready is kept
     return result;
@@ -157,13 +157,11 @@ void StepProtocol::LogRound(const Totals& totals, const EpochLink& of,
 }
 
 // A failure on the way is that of the next epoch: the step itself is committed.
-void StepProtocol::HandOver(const v1::Commit& commit, EpochLink* link) {
-  const auto& leaving = commit.leaving();
+void StepProtocol::HandOver(const std::vector<int>& leaving, EpochLink* link) {
   others_left_ = !leaving.empty();
   if (!others_left_) return;
-  const auto rank = static_cast<uint32_t>(link->place().rank);
-  left_ = std::find(leaving.begin(), leaving.end(), rank) != leaving.end();
-  const Status handed = inheritance_.Exchange(commit, table_, *states_, link);
+  left_ = std::find(leaving.begin(), leaving.end(), link->place().rank) != leaving.end();
+  const Status handed = inheritance_.Exchange(leaving, table_, *states_, link);
   if (handed.ok() || !left_) return;
   Log(LogLevel::kWarning,
       absl::StrFormat("rank %d leaves, and what it owes may not have come to the others: %s",

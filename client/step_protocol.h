@@ -105,7 +105,9 @@ class StepProtocol {
 
   // The round in hand is this worker's last. Of an elastic job.
   void Leave() { leaving_ = true; }
-  bool left() const { return left_; }  // it was committed, and the others go on
+  // Between two steps, on all ranks: those of `leaving`, some but not all, have made their last.
+  void HandOver(const std::vector<int>& leaving, EpochLink* link);
+  bool left() const { return left_; }  // this worker's last is committed, and the others go on
 
   // This process was asked to end: the ranks hear it with the next commit. Any thread.
   void AskToEnd() { ending_ = true; }
@@ -129,7 +131,6 @@ class StepProtocol {
   Status CheckComplete(int rank);
   Status BringNothing();
   void Drop();
-  void HandOver(const v1::Commit& commit, EpochLink* link);
   void LogRound(const Totals& totals, const EpochLink& of, const std::function<bool()>& lives);
   StatusOr<v1::Commit> Vote(const RoundSummary& summary, EpochLink* link);
   Status Apply(const Totals& totals, EpochLink* link);

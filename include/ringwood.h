@@ -252,9 +252,16 @@ RINGWOOD_EXPORT int ringwood_loaded(ringwood_session* session);
  * Where all ranks ask for it with the same step, that step is the end of the job. */
 RINGWOOD_EXPORT int ringwood_leave_after_step(ringwood_session* session);
 
+/* Of an elastic job: a call to all ranks between two steps. Those that make it with `leaves` = 1
+ * have left then, and only ringwood_close follows; the lowest of the others has taken over what
+ * their tensors owe, and the others go on without them in a new epoch. Nothing happens where no
+ * rank leaves, or all do. RINGWOOD_ABORTED: as of a collective; nobody has left. */
+RINGWOOD_EXPORT int ringwood_leave(ringwood_session* session, int leaves);
+
 /* This process has to end soon: its cluster has sent SIGTERM. `ending` of the result of the next
  * step is then 1 on all ranks, which save a checkpoint, wait for it, and exit with 75: what starts
- * the job again continues from there. Any thread, but not within a signal handler; never waits. */
+ * the job again continues from there. Of an elastic job those exit that were asked, after
+ * ringwood_leave. Any thread, but not within a signal handler; never waits. */
 RINGWOOD_EXPORT int ringwood_ask_to_end(ringwood_session* session);
 
 /* Gradient `id` is complete in memory. Any thread; enqueues only. Call it once per tensor and step;

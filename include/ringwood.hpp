@@ -140,6 +140,7 @@ class Session {
   void BeginStep(double weight) { Check(ringwood_begin_step(handle_, weight)); }
   void Loaded() { Check(ringwood_loaded(handle_)); }  // any thread
   void LeaveAfterStep() { Check(ringwood_leave_after_step(handle_)); }
+  void Leave(bool leaves) { Check(ringwood_leave(handle_, leaves ? 1 : 0)); }
   void AskToEnd() { Check(ringwood_ask_to_end(handle_)); }  // any thread
   void Ready(int id) { Check(ringwood_ready(handle_, id)); }
   ringwood_step_result FinishStep() {

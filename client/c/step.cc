@@ -78,6 +78,15 @@ int ringwood_leave_after_step(ringwood_session* session) {
   return With(session, [](auto& open) { return open.LeaveAfterStep(); });
 }
 
+int ringwood_leave(ringwood_session* session, int leaves) {
+  return With(session, [&](auto& open) -> Status {
+    if (leaves != 0 && leaves != 1) {
+      return Invalid(absl::StrFormat("leaves = %d: it is 1 or 0", leaves));
+    }
+    return open.Leave(leaves != 0);
+  });
+}
+
 int ringwood_ask_to_end(ringwood_session* session) {
   return Look(session, [](auto& open) {
     open.AskToEnd();

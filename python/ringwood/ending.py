@@ -112,20 +112,40 @@ def _asked(number, _frame):
         pass
 
 
-def end_as_asked(session, save, wait, stop, elastic):
-    """All ranks, after a step whose result is `ending`: saves and waits, stops the job, ends the program with 75. In an
-    `elastic` job those end that were asked: one that is so after the others have left saves again."""
+def _saved(session, save, wait):
+    """What is said of the checkpoint."""
     try:
         if save():
             wait()
-            said = f"the checkpoint of step {session.step} is complete"
-        else:
-            said = f"there is no checkpoint of step {session.step}"
-        session.allreduce(np.zeros(1, np.int32))  # no rank leaves while others wait for it
+            return f"the checkpoint of step {session.step} is complete"
+        return f"there is no checkpoint of step {session.step}"
+    except AbortedError:
+        raise
     except RingwoodError as error:
-        said = f"there is no checkpoint of step {session.step}: {error}"
-    ends = not elastic or session in _heard
-    if session.rank == 0:
+        return f"there is no checkpoint of step {session.step}: {error}"
+
+
+def end_as_asked(session, save, wait, stop, elastic):
+    """All ranks, after a step whose result is `ending`: saves and waits, stops the job, ends the program with 75. In an
+    `elastic` job those end that were asked, and the others take over what they owe: one that is asked after the others
+    have left saves again."""
+    ends = None
+    while ends is None:
+        first, epoch = session.rank == 0, session.epoch
+        try:
+            said = _saved(session, save, wait)
+            leaves = not elastic or session in _heard
+            if elastic:
+                session.leave(leaves)
+            else:
+                session.allreduce(np.zeros(1, np.int32))  # no rank leaves while others wait for it
+            ends = leaves
+        except RingwoodError as error:
+            if isinstance(error, AbortedError) and session.epoch != epoch:
+                continue  # a rank has died under it: the others begin it anew
+            said = f"there is no checkpoint of step {session.step}: {error}"
+            ends = not elastic or session in _heard
+    if first:
         what = "ends as a rank was asked to" if ends else "goes on without ranks that were asked to end"
         sys.stderr.write(f"I rank {session.slot}: {what}: {said}\n")
     if not ends:

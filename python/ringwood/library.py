@@ -123,6 +123,7 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_plan_text": (c_char_p, [_SESSION]),
     "ringwood_begin_step": (c_int, [_SESSION, c_double]),
     "ringwood_leave_after_step": (c_int, [_SESSION]),
+    "ringwood_leave": (c_int, [_SESSION, c_int]),
     "ringwood_finish_step": (c_int, [_SESSION, POINTER(StepNumbers)]),
     "ringwood_residual": (c_int, [_SESSION, c_int, c_void_p, c_uint64]),
     "ringwood_allreduce": (c_int, [_SESSION, c_void_p, c_uint64, c_int, c_int]),

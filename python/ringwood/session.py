@@ -165,9 +165,16 @@ class Session:
         what its tensors owe; only `close` follows."""
         self._call("ringwood_leave_after_step")
 
+    def leave(self, leaves=True):
+        """Of an elastic job: a call to all ranks between two steps, with `leaves` on those that leave: the others go on
+        without them, and take over what their tensors owe; only `close` follows. Where none or all leave, nothing
+        happens. AbortedError: as of a collective."""
+        self._call("ringwood_leave", int(bool(leaves)))
+
     def ask_to_end(self):
         """This process has to end soon: `ending` of the next step's result is True on all ranks, which then save a
-        checkpoint, wait for it and exit with 75. rw.Checkpoint does all of it on SIGTERM. Any thread."""
+        checkpoint, wait for it and exit with 75; in an elastic job those do that were asked, after `leave`.
+        rw.Checkpoint does all of it on SIGTERM. Any thread."""
         self._check_open()
         self._library.check(self._library.quick.ringwood_ask_to_end(self._handle))
 

@@ -173,5 +173,102 @@ TEST(Debt, ARankThatLeavesInOrderHandsItOver) {
   }
 }
 
+// Between two steps, as after a SIGTERM. The heir leaves as well, a step later.
+TEST(Debt, RanksThatLeaveBetweenStepsHandItOver) {
+  for (const auto& [route, wire] : {std::pair("sparse", "fp32"), std::pair("dense", "int8")}) {
+    const bool whole = std::string(route) == "sparse";
+    const std::vector<uint64_t> last = {kDebtFatal + 1, kDebtFatal, kDebtSteps};  // by slot
+    std::vector<double> given(kDebtSlots), owed(kDebtSlots), applied(kDebtSlots);
+    InProcessNetwork network;
+    RunElasticJob(
+        {.world = kDebtSlots, .wire = wire}, &network,
+        [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+          Gradient gradient(*session, "w", 400, route, 0.05);
+          while (session->step() < kDebtSteps) {
+            const uint64_t step = session->step() + 1;
+            Random random(10 * step + slot);
+            for (float& value : gradient.data) {
+              value = static_cast<float>(random.Below(21)) - 10;
+              given[slot] += value;
+            }
+            ASSERT_TRUE(session->Ready(gradient.id).ok());
+            const auto result = session->FinishStep();
+            ASSERT_TRUE(result.ok()) << result.status();
+            const size_t there =
+                std::count_if(last.begin(), last.end(), [&](uint64_t end) { return step <= end; });
+            EXPECT_EQ(result->members.size(), there) << "step " << step;
+            for (const float value : gradient.data) {
+              const double sum = value * result->total_weight;
+              applied[slot] += whole ? std::round(sum) : sum;
+            }
+            std::vector<float> residual(400);
+            ASSERT_TRUE(session->Residual(gradient.id, residual).ok());
+            owed[slot] = std::accumulate(residual.begin(), residual.end(), 0.0);
+            if (step + 1 == kDebtFatal || step >= kDebtFatal) {
+              ASSERT_TRUE(session->Leave(step == last[slot] && slot != 2).ok());
+            }
+            if (step != last[slot]) continue;
+            if (slot == 2) break;
+            EXPECT_NE(owed[slot], 0);
+            EXPECT_THAT(Message(session->Ready(gradient.id)),
+                        HasSubstr(absl::StrFormat("has left the job after step %d", step)));
+            EXPECT_TRUE(session->Close("").ok());
+            return;
+          }
+          EXPECT_EQ(session->epoch(), 3u);
+          // The others follow in their calls of all, at once and with the numbers of the epoch.
+          EXPECT_EQ(session->world(), 1);
+          std::vector<std::byte> alone(4);
+          EXPECT_TRUE(session->Broadcast(alone, 0).ok());
+          EXPECT_TRUE(session->Close("").ok());
+        });
+    EXPECT_NEAR(given[0] + given[1] + given[2], applied[2] + owed[2], whole ? 0 : 0.02) << route;
+  }
+}
+
+TEST(Debt, WhereNoneOrAllLeaveNothingHappens) {
+  InProcessNetwork network;
+  RunElasticJob({.world = kDebtSlots}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Gradient gradient(*session, "w", 400, "sparse", 0.05);
+                  for (const bool leaves : {false, true, false}) {
+                    ASSERT_TRUE(session->Ready(gradient.id).ok());
+                    ASSERT_TRUE(session->FinishStep().ok());
+                    ASSERT_TRUE(session->Leave(leaves).ok()) << slot;
+                  }
+                  EXPECT_EQ(session->epoch(), 1u);
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+}
+
+// One dies in the call: nobody has left, or those have that said so.
+TEST(Debt, ADeathUnderTheCallLeavesNobodyBehind) {
+  for (const bool before : {true, false}) {
+    InProcessNetwork network;
+    RunElasticJob({.world = kDebtSlots}, &network,
+                  [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                    Gradient gradient(*session, "w", 400, "sparse", 0.05);
+                    ASSERT_TRUE(session->Ready(gradient.id).ok());
+                    ASSERT_TRUE(session->FinishStep().ok());
+                    if (slot == 2 && before) return;  // dies
+                    Status left = session->Leave(slot == 1);
+                    if (slot == 2) return;  // dies while the others are on their way
+                    if (before) {
+                      EXPECT_EQ(left.code(), StatusCode::kAborted) << left;
+                      EXPECT_EQ(session->world(), 2);
+                      left = session->Leave(slot == 1);
+                    }
+                    EXPECT_TRUE(left.ok()) << left;
+                    if (slot == 0) {
+                      ASSERT_TRUE(session->Ready(gradient.id).ok());
+                      const auto result = session->FinishStep();
+                      ASSERT_TRUE(result.ok()) << result.status();
+                      EXPECT_EQ(result->members, std::vector<int>{0});
+                    }
+                    EXPECT_TRUE(session->Close("").ok());
+                  });
+  }
+}
+
 }  // namespace
 }  // namespace ringwood

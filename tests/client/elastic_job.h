@@ -70,6 +70,9 @@ class ElasticCoordinator {
     const int slot = static_cast<int>(request.rank());
     if (request.has_held() && dead_.contains(slot)) return Denied("killed");
     answers_.erase(slot);
+    if (epoch_ != 0 && request.held().epoch() == epoch_) {  // of a running one: it has left that
+      End(Unavailable(absl::StrFormat("rank %d (host h) joined again", slot)));
+    }
     joining_[slot] = request;
     OpenIfComplete();
     const auto answered = [&] { return answers_.contains(slot); };
@@ -153,6 +156,7 @@ class ElasticCoordinator {
   void Leave(int slot) {
     absl::MutexLock lock(&mutex_);
     left_.insert(slot);
+    OpenIfComplete();
   }
 
  private:
@@ -190,6 +194,7 @@ class ElasticCoordinator {
     if (epoch_ != 0 && failure_.ok()) return;
     for (const auto& [slot, join] : members_) {
       if ((late_ && slot == script_.late) || leaving_.contains(slot)) continue;
+      if (left_.contains(slot)) continue;
       if (!dead_.contains(slot) && !joining_.contains(slot)) return;
     }
     const uint64_t last = epoch_++;

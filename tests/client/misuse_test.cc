@@ -71,6 +71,7 @@ std::vector<int> EveryCall(ringwood_session* session) {
           ringwood_loaded(session),
           ringwood_ask_to_end(session),
           ringwood_leave_after_step(session),
+          ringwood_leave(session, 0),
           ringwood_ready(session, 0),
           ringwood_finish_step(session, nullptr),
           ringwood_replay(session, nullptr),

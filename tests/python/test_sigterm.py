@@ -1,5 +1,6 @@
 """SIGTERM: a checkpoint after the step in hand, then 75; who starts the job again loses nothing."""
 
+import json
 import os
 import re
 import signal
@@ -87,6 +88,43 @@ def test_an_elastic_job_saves_where_all_ranks_are_ended(tmp_path):
     resumed = run_job("clusters/asked.py", tmp_path, max(saved) + 3, "elastic",
                       flags=("--elastic", "--store", store, "--resume"))
     assert f"begins at step {max(saved)}\n" in resumed.output, resumed.output
+
+
+def test_what_a_rank_owes_that_is_ended_goes_to_one_that_goes_on(tmp_path):
+    """The launcher starts it again, and all are ended later: what came since then is given and owed by three processes."""
+    folder = tmp_path / "said"
+    folder.mkdir()
+
+    def said(rank):
+        """What the processes of the rank have written, the newest last."""
+        files = [file for file in folder.glob(f"{rank}.*") if file.suffix != ".new"]
+        return sorted((json.loads(file.read_text()) | {"process": int(file.suffix[1:])} for file in files),
+                      key=lambda one: one["step"])
+
+    def until(holds):
+        deadline = time.monotonic() + SECONDS
+        while not holds():
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
+            time.sleep(0.02)
+
+    command = [PROGRAM, "run", "-np", 2, "--elastic", "--min-np", 1, "--grace", 100, "--store", tmp_path / "store", "--",
+               *python(JOBS / "clusters/owing.py"), folder]
+    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, env=environment())
+    try:
+        until(lambda: said(0) and said(1) and said(1)[-1]["step"] > 3)
+        os.kill(said(1)[-1]["process"], signal.SIGTERM)
+        until(lambda: len(said(1)) == 2 and said(0)[-1]["step"] > said(1)[0]["step"] + 5)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 75 and "rank 1: asked to end" in output, output
+    there = [said(0)[-1], *said(1)]
+    last = max(one["step"] for one in there)
+    left, owed = min(there, key=lambda one: one["step"]), sum(one["owed"] for one in there if one["step"] == last)
+    assert left["owed"] != 0 and left["step"] < last, there
+    assert sum(one["given"] for one in there) == there[0]["applied"] + owed, (there, output)
 
 
 def test_a_job_of_slurm_saves_and_ends_with_75(tmp_path):
