@@ -41,6 +41,7 @@ class Inquest {
   // Its end is a failure of its own: no signal of ours, or it was stopped.
   void Failed(int member, const Ending& ending, const std::string& reason);
   bool HasFailed(int member) const;
+  bool NothingFailed() const { return failures_.empty() && broken_.ok(); }
   void Back(int member);  // it serves again: what it failed by is no cause of what follows
   // A failure that is not the end of one member. The first counts.
   void Broke(const Status& status);

@@ -45,7 +45,9 @@ std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoin
   const bool server = member < options_.servers;
   const bool ours = phase_ >= Phase::kStopping;  // the answer to a signal of ours
   continues_ |= grace_ && !server && ending.code == kExitRestart;
-  const bool failed = ending.stopped || (!ours && (server || ending.code != 0));
+  // A server that is suspended where the ranks have ended well: nobody waited for it.
+  const bool needless = server && ours && RanksGone() && inquest_.NothingFailed();
+  const bool failed = (ending.stopped && !needless) || (!ours && (server || ending.code != 0));
   if (failed && phase_ < Phase::kRanks) started_ = false;
   if (failed) inquest_.Failed(member, ending, Describe(ending));
   if (failed && !ours) return Fail(now);

@@ -32,6 +32,18 @@ TEST(Supervisor, AGoodRunStopsTheServersLast) {
   EXPECT_EQ(supervisor.Judge().exit_code, kExitOk);
 }
 
+TEST(Supervisor, AServerThatIsSuspendedWhereItIsToEndFailsOnlyAJobThatHasFailed) {
+  for (const bool well : {true, false}) {
+    Supervisor supervisor = Running();
+    for (int rank : {2, 3, 4}) supervisor.Ended(rank, well ? kGood : kPeerDied, At(3));
+    supervisor.Ended(0, {128 + SIGKILL, SIGKILL, true}, At(4));
+    supervisor.Ended(1, kGood, At(4));
+    ASSERT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.Judge().exit_code, well ? kExitOk : kExitRestart);
+    EXPECT_EQ(supervisor.Judge().culprit, well ? -1 : 0);
+  }
+}
+
 TEST(Supervisor, ARankThatEndedWellAndIsAwaitedTwiceEndsTheJob) {
   Supervisor supervisor = Running();
   EXPECT_THAT(supervisor.Awaited({3, 4}, At(3)), IsEmpty());
