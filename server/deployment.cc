@@ -103,10 +103,7 @@ StatusOr<std::unique_ptr<JobHost>> Deployment::OpenHost(const std::string& job) 
   const Labelled label(job);
   const ServerOptions options = OptionsOf(job);
   RW_ASSIGN_OR_RETURN(auto host, JobHost::Open(options, nullptr));
-  if (!options.store.empty()) {
-    const Status kept = LeaveWhereabouts(options, address_);
-    if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
-  }
+  host->LeaveAddress(address_);
   // It begins no job and keeps none open, which a server's token says.
   host->StartReducer(address_, ServersTokenOf(options.token), [](const Status&) {});
   return host;

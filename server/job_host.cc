@@ -1,5 +1,7 @@
 #include "server/job_host.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -11,8 +13,10 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "proto/job_token.h"
+#include "proto/token.h"
 #include "server/coordinator/kept_record.h"
 #include "server/store/store_directory.h"
+#include "server/whereabouts.h"
 #include "transport/open_fabric.h"
 
 namespace ringwood {
@@ -89,6 +93,17 @@ StatusOr<std::unique_ptr<JobHost>> JobHost::Open(const ServerOptions& options,
   return host;
 }
 
+void JobHost::LeaveAddress(const std::string& address) {
+  address_ = address;
+  if (!options_.store.empty()) TellStore();
+}
+
+// Who cannot find it must name it, no more.
+void JobHost::TellStore() const {
+  const Status left = LeaveWhereabouts(options_, address_);
+  if (!left.ok()) Log(LogLevel::kWarning, Message(left));
+}
+
 void JobHost::StartReducer(const std::string& coordinator, const std::string& token,
                            std::function<void(const Status&)> refused) {
   if (options_.reducer_index >= options_.servers) return;
@@ -131,6 +146,7 @@ Status JobHost::OpenStore() {
     if (const Status again = record_->Keep(); !again.ok()) {
       Log(LogLevel::kWarning, "the epoch is not on record: " + Message(again));
     }
+    if (access(AddressFile(options_.store).c_str(), F_OK) != 0) TellStore();
   };
   RW_ASSIGN_OR_RETURN(store_, StoreService::Create(storing));
   return OkStatus();

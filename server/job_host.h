@@ -38,6 +38,10 @@ class JobHost {
                                                  std::unique_ptr<CoordStore> record);
   ~JobHost();  // after Stop, when no call of gRPC's is left
 
+  // Before its calls are served at `address`: this user's commands find that in the store, also
+  // where the store begins anew under way.
+  void LeaveAddress(const std::string& address);
+
   // The reducer of this process, where it is one of the job's; it finds the coordinator there.
   // `token`: what its calls carry.
   void StartReducer(const std::string& coordinator, const std::string& token,
@@ -53,12 +57,14 @@ class JobHost {
 
  private:
   explicit JobHost(const ServerOptions& options);
+  void TellStore() const;
   Status OpenStore();
   Status Coordinate(std::unique_ptr<CoordStore> record);
   MembershipOptions Membership() const;
 
   const ServerOptions options_;
   const uint64_t reducer_incarnation_;
+  std::string address_;
   std::unique_ptr<Board> board_;        // outlives the coordinator and the store, which it watches
   std::shared_ptr<CoordStore> record_;  // the coordinator's
   std::unique_ptr<UpdateService> updates_;

@@ -67,6 +67,7 @@ struct Server::Parts {
 // Where this user finds it. Who cannot must name it, no more.
 void Server::Parts::KeepAddress() {
   kept_address = serving_address();
+  if (job != nullptr) return job->LeaveAddress(kept_address);
   const Status kept = LeaveWhereabouts(options, kept_address);
   if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
 }

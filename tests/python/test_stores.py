@@ -6,11 +6,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from conftest import BUILD, PROGRAM, environment, run, run_job
+from conftest import BUILD, JOBS, PROGRAM, environment, run, run_job
+from test_membership import serving
 
 TRAINER = BUILD / "bin" / "chaos_trainer"
 
@@ -174,3 +176,30 @@ def test_an_elastic_job_goes_on_when_a_server_dies_with_a_part(tmp_path):
         time.sleep(1)  # the agents of the launcher end their processes
     verified = run([PROGRAM, "checkpoint", "verify", "--store", store])
     assert verified.code == 0 and "good, every byte" in verified.output, verified.output
+
+
+def test_a_store_that_begins_anew_says_again_where_its_server_is(tmp_path):
+    store, history, secret = tmp_path / "store", tmp_path / "history", tmp_path / "secret"
+    assert run([PROGRAM, "token", "new", "--out", secret]).code == 0
+    with serving("--store", store, "--token-file", secret) as (_, address), subprocess.Popen(
+            [sys.executable, JOBS / "service" / "trained.py", history, "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, env=environment(RANK="0", WORLD_SIZE="1", RINGWOOD_COORDINATOR=address,
+                                       RINGWOOD_TOKEN_FILE=str(secret))) as rank:
+        try:
+            while not history.exists() or not history.read_text():
+                assert rank.poll() is None, rank.communicate()[0]
+                time.sleep(0.02)
+            assert run([PROGRAM, "status", "--store", store]).code == 0
+            shutil.rmtree(store)
+            store.mkdir()
+            for _ in range(1500):  # until a checkpoint is there: the file comes with it
+                if (store / "address").exists():
+                    break
+                time.sleep(0.1)
+            told = run([PROGRAM, "status", "--store", store])
+            assert told.code == 0 and "running, job" in told.output, told.output
+            (tmp_path / "history.stop").touch()
+            output, _ = rank.communicate(timeout=170)
+            assert rank.returncode == 0, output
+        finally:
+            rank.kill()
