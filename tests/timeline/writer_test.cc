@@ -120,7 +120,11 @@ TEST_F(Writer, BothEndsOfAnArrowHaveTheSameName) {
 
 TEST_F(Writer, GroupsOfALaneThatOverlapAreOnThreadsOfTheirOwn) {
   const auto span = [](TimelineLane lane, int64_t begin, int64_t end) {
-    return TimelineSpan{.lane = lane, .begin_nanoseconds = begin, .end_nanoseconds = end};
+    TimelineSpan made;
+    made.lane = lane;
+    made.begin_nanoseconds = begin;
+    made.end_nanoseconds = end;
+    return made;
   };
   const std::vector<TimelineSpan> spans = {
       span(TimelineLane::kTree, 1000, 5000),      span(TimelineLane::kTree, 2000, 3000),
@@ -147,8 +151,10 @@ TEST_F(Writer, GroupsOfALaneThatOverlapAreOnThreadsOfTheirOwn) {
 TEST_F(Writer, MoreGroupsThanThreadsShareTheLast) {
   std::vector<TimelineSpan> spans;
   for (int64_t i = 0; i < 20; ++i) {
-    spans.push_back(
-        {.lane = TimelineLane::kTree, .begin_nanoseconds = i, .end_nanoseconds = 1'000'000});
+    TimelineSpan& span = spans.emplace_back();
+    span.lane = TimelineLane::kTree;
+    span.begin_nanoseconds = i;
+    span.end_nanoseconds = 1'000'000;
   }
   EXPECT_THAT(ChromeOpening({.rank = 0, .world = 1, .host = "h"}),
               ::testing::HasSubstr("\"tid\":33,\"name\":\"thread_name\""));
