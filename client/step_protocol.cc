@@ -158,8 +158,8 @@ void StepProtocol::LogRound(const Totals& totals, const EpochLink& of,
 
 // A failure on the way is that of the next epoch: the step itself is committed.
 void StepProtocol::HandOver(const std::vector<int>& leaving, EpochLink* link) {
-  others_left_ = !leaving.empty();
-  if (!others_left_) return;
+  leavers_ = leaving;
+  if (leaving.empty()) return;
   left_ = std::find(leaving.begin(), leaving.end(), link->place().rank) != leaving.end();
   const Status handed = inheritance_.Exchange(leaving, table_, *states_, link);
   if (handed.ok() || !left_) return;
@@ -227,6 +227,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
   held.set_checkpoint(checkpoint_due_);
   held.set_ending(asked_to_end_);
+  held.mutable_left()->Add(leavers_.begin(), leavers_.end());
   return held;
 }
 
@@ -263,7 +264,7 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   step_ = base - replays_;
   epoch_ = joined.epoch();
   regroup_ = joined.regroup();
-  others_left_ = false;
+  leavers_.clear();
   return OkStatus();
 }
 

@@ -101,7 +101,7 @@ class StepProtocol {
   // at once, if others leave with it (`others_left`), else where the next step is finished.
   StatusOr<StepResult> Finish(EpochLink* link);
   bool regroup() const { return regroup_; }
-  bool others_left() const { return others_left_; }
+  bool others_left() const { return !leavers_.empty(); }
 
   // The round in hand is this worker's last. Of an elastic job.
   void Leave() { leaving_ = true; }
@@ -161,7 +161,8 @@ class StepProtocol {
   bool left_ = false;
   std::atomic<bool> ending_{false};
   Inheritance inheritance_;
-  bool regroup_ = false, others_left_ = false;
+  bool regroup_ = false;
+  std::vector<int> leavers_;                            // of the epoch that ends with it
   bool checkpoint_due_ = false, asked_to_end_ = false;  // by the commit of `step_`
   bool checkpoint_wanted_ = false;                      // by a reader, as the last commit said
   bool broken_ = false;

@@ -134,6 +134,8 @@ def end_as_asked(session, save, wait, stop, elastic):
         first, epoch = session.rank == 0, session.epoch
         try:
             said = _saved(session, save, wait)
+            if session.epoch != epoch:
+                continue  # a rank has died under it: all begin it anew
             leaves = not elastic or session in _heard
             if elastic:
                 session.leave(leaves)
@@ -142,7 +144,7 @@ def end_as_asked(session, save, wait, stop, elastic):
             ends = leaves
         except RingwoodError as error:
             if isinstance(error, AbortedError) and session.epoch != epoch:
-                continue  # a rank has died under it: the others begin it anew
+                continue
             said = f"there is no checkpoint of step {session.step}: {error}"
             ends = not elastic or session in _heard
     if first:

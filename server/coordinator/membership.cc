@@ -125,7 +125,8 @@ void Membership::AfterJoinOfMember(const v1::JoinRequest& request) {
   const Roster& roster = epoch_->roster();
   const auto node = roster.Find(request.role(), request.rank(), request.incarnation());
   if (!node) return;
-  epoch_->JoinsAgain(WhyItJoins(roster, *node, request), &out_);
+  const auto& left = request.held().left();
+  epoch_->JoinsAgain({left.begin(), left.end()}, WhyItJoins(roster, *node, request), &out_);
   AfterEpochEvent();
 }
 

@@ -75,6 +75,7 @@ v1::JoinRequest JoinOf(const Line& line) {
   if (line.has("calls")) request.mutable_held()->set_calls(line.number("calls", 0));
   if (line.has("due")) request.mutable_held()->set_checkpoint(true);
   if (line.has("ending")) request.mutable_held()->set_ending(true);
+  if (line.has("left")) request.mutable_held()->add_left(line.number("left", 0));
   if (line.has("silent")) request.mutable_held()->add_silent(line.number("silent", 0));
   return request;
 }

@@ -192,11 +192,14 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
   committed_.commit = *commit;
   out->ReplyAll(ballot_->Calls(), *commit);
   ballot_.reset();
-  if (commit->leaving_size() > 0) Regroup(roster_.world(), out);  // workers hear it with the commit
+  leaving_.assign(commit->leaving().begin(), commit->leaving().end());
+  if (!leaving_.empty()) Regroup(roster_.world(), out);  // workers hear it with the commit
 }
 
-void Epoch::JoinsAgain(const std::string& why, Outbox* out) {
-  if (regrouping()) return Regroup(0, out);
+void Epoch::JoinsAgain(const std::vector<uint32_t>& left, const std::string& why, Outbox* out) {
+  leaving_ = left;
+  std::erase_if(leaving_, [this](uint32_t node) { return node >= roster_.world(); });
+  if (regrouping() || !leaving_.empty()) return Regroup(0, out);
   Fail({roster_.size(), StatusCode::kUnavailable, why}, out);
 }
 
@@ -204,7 +207,7 @@ void Epoch::JoinsAgain(const std::string& why, Outbox* out) {
 void Epoch::Regroup(uint32_t first, Outbox* out) {
   state_ = State::kFailed;
   regrouped_ = true;
-  failure_ = RegroupingAfter(committed_.round, committed_.commit, roster_, record_.epoch());
+  failure_ = RegroupingAfter(committed_.round, leaving_, roster_, record_.epoch());
   Suspend(FailureStatus(), out);
   v1::Notice notice;
   *notice.mutable_failure() = failure_;
@@ -356,8 +359,7 @@ std::vector<Awaited> Epoch::AwaitedBy(TimePoint now) const {
   if (!Recovers() || now - watched_since_ > Seconds(options_.join_timeout_seconds)) return {};
   std::vector<Awaited> awaited;
   for (uint32_t node = 0; node < roster_.size(); ++node) {
-    const auto& leaving = committed_.commit.leaving();
-    const bool leaves = std::find(leaving.begin(), leaving.end(), node) != leaving.end();
+    const bool leaves = std::find(leaving_.begin(), leaving_.end(), node) != leaving_.end();
     if (leaves || !presence_.there(node)) continue;
     const v1::JoinRequest& member = roster_.member(node);
     awaited.push_back({{member.role(), member.rank()}, member.incarnation()});

@@ -90,8 +90,9 @@ class Epoch {
   // A process waits that could take part: the next commit that is later than a second after the
   // epoch's beginning asks the members to join again where they begin the next step.
   void WantRegroup(bool wanted) { regroup_wanted_ = wanted; }
-  // A member has ended its part in the epoch, while it runs: because it was asked to, or for `why`.
-  void JoinsAgain(const std::string& why, Outbox* out);
+  // A member has ended its part in the epoch, while it runs: because it was asked to, as those of
+  // `left` have left, or for `why`.
+  void JoinsAgain(const std::vector<uint32_t>& left, const std::string& why, Outbox* out);
   // A reader waits for a checkpoint: commits say so.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
@@ -152,6 +153,7 @@ class Epoch {
   bool checkpoint_wanted_ = false;
   v1::Failure failure_;
   std::vector<uint32_t> late_;
+  std::vector<uint32_t> leaving_;  // in order: nobody waits for them
   TimePoint watched_since_;
 };
 

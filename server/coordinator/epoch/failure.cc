@@ -32,16 +32,16 @@ v1::Failure FailureOf(const Blame& blame, const Roster& roster, uint64_t epoch, 
   return failure;
 }
 
-v1::Failure RegroupingAfter(uint64_t step, const v1::Commit& commit, const Roster& roster,
-                            uint64_t epoch) {
+v1::Failure RegroupingAfter(uint64_t step, const std::vector<uint32_t>& leaving,
+                            const Roster& roster, uint64_t epoch) {
   v1::Failure failure;
   failure.set_node(roster.size());
   failure.set_epoch(epoch);
   failure.set_step(step + 1);
-  std::vector<std::string> leaving;
-  for (const uint32_t rank : commit.leaving()) leaving.push_back(roster.Label(rank));
-  failure.set_reason(leaving.empty() ? "a process waits to take part: join again"
-                                     : absl::StrJoin(leaving, ", ") + " left: join again");
+  std::vector<std::string> who;
+  for (const uint32_t rank : leaving) who.push_back(roster.Label(rank));
+  failure.set_reason(who.empty() ? "a process waits to take part: join again"
+                                 : absl::StrJoin(who, ", ") + " left: join again");
   failure.set_code(static_cast<int32_t>(StatusCode::kAborted));
   failure.set_recovers(true);
   return failure;

@@ -23,10 +23,10 @@ struct Blame {
 v1::Failure FailureOf(const Blame& blame, const Roster& roster, uint64_t epoch, uint64_t step,
                       bool elastic);
 
-// It ends after `step`, for members that leave with its `commit` or for a process that waits to
-// take part.
-v1::Failure RegroupingAfter(uint64_t step, const v1::Commit& commit, const Roster& roster,
-                            uint64_t epoch);
+// It ends after `step`, for ranks that leave, or if there are none for a process that waits to take
+// part.
+v1::Failure RegroupingAfter(uint64_t step, const std::vector<uint32_t>& leaving,
+                            const Roster& roster, uint64_t epoch);
 
 // What a caller of the epoch is told: its code, and who failed at which step.
 Status StatusOf(const v1::Failure& failure);
