@@ -69,8 +69,10 @@ rocksdb::ColumnFamilyDescriptor Pieces(rocksdb::Env* env) {
   rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = kBufferBytes;
-  // Rows come in the order of their keys and go as whole files: there is nothing to compact.
-  options.disable_auto_compactions = true;
+  // Rows come in the order of their keys and go as whole files, which DeleteFilesInRange leaves
+  // where they are in level 0: each goes to the next level at once, which copies nothing, as it
+  // overlaps with no other.
+  options.level0_file_num_compaction_trigger = 1;
   options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 30;
   return {"pieces", options};
 }
@@ -332,16 +334,20 @@ Status UpdateLog::Forget(const std::vector<CheckpointId>& kept) {
   // The first span begins later now. Its entry is written before those after it go, and its place
   // is before theirs.
   RW_RETURN_IF_ERROR(WriteEntry(first->sequence, EntryOf(first->beginning)));
-  const auto drop = [this](rocksdb::ColumnFamilyHandle* family, uint64_t begin, uint64_t end) {
+  const auto drop = [this](uint64_t begin, uint64_t end) {
     if (begin >= end) return OkStatus();
-    const std::string from = Key(job_, begin), to = Key(job_, end);
-    const rocksdb::Slice first_key(from), end_key(to);
-    rocksdb::DeleteFilesInRange(db_.get(), family, &first_key, &end_key);
-    return FromRocks(db_->DeleteRange(rocksdb::WriteOptions(), family, first_key, end_key), name_);
+    return FromRocks(db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(),
+                                      Key(job_, begin), Key(job_, end)),
+                     name_);
   };
-  RW_RETURN_IF_ERROR(drop(pieces_, 0, needed));
-  RW_RETURN_IF_ERROR(drop(db_->DefaultColumnFamily(), 0, first->sequence));
-  return drop(db_->DefaultColumnFamily(), first->sequence + 1, needed);
+  RW_RETURN_IF_ERROR(drop(0, first->sequence));
+  RW_RETURN_IF_ERROR(drop(first->sequence + 1, needed));
+  // Whole files only. What a file has beside rows that are needed goes with these: a tombstone for
+  // it would reach back over all files before, and they would be copied.
+  const std::string from = Key(job_, 0), to = Key(job_, needed);
+  const rocksdb::Slice first_piece(from), end_piece(to);
+  return FromRocks(rocksdb::DeleteFilesInRange(db_.get(), pieces_, &first_piece, &end_piece),
+                   name_);
 }
 
 }  // namespace ringwood

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/str_format.h"
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/random.h"
 #include "tests/server/checkpoints/faulty_disk.h"
@@ -192,6 +193,33 @@ TEST_F(UpdateLogTest, ForgetsWhatNoCheckpointNeeds) {
   Begin(2, {1, 45}, 50);
   ASSERT_TRUE(Log(2, 51).ok());
   EXPECT_THAT(StepsAfter({1, 48}), ElementsAre(49, 50, 51));
+}
+
+// RocksDB takes files from where they are written to where they can be removed in the background.
+TEST_F(UpdateLogTest, FreesTheDiskOfWhatNoCheckpointNeeds) {
+  constexpr uint64_t kSteps = 100, kEvery = 5;
+  uint64_t logged = 0;
+  for (uint64_t step = 1; step <= kSteps; ++step) {
+    if (step % kEvery == 1) Open();  // the rows are in a table file now
+    if (step % kEvery == 1) Begin(1);
+    ASSERT_TRUE(Log(1, step).ok());
+    logged += BodyOf(1, step).size();
+    if (step % kEvery == 0) ASSERT_TRUE(log_->Forget({{1, step}}).ok());
+  }
+  const auto occupied = [this] {
+    uint64_t bytes = 0;
+    for (const auto& file : fs::directory_iterator(directory_)) {
+      std::error_code gone;
+      const uint64_t size = fs::file_size(file.path(), gone);
+      if (!gone && file.path().extension() == ".sst") bytes += size;
+    }
+    return bytes;
+  };
+  const TimePoint end = Now() + Seconds(20);
+  while (occupied() > logged / 4 && Now() < end) {
+    ASSERT_TRUE(log_->Forget({{1, kSteps}}).ok());
+  }
+  EXPECT_LE(occupied(), logged / 4) << "of " << logged << " bytes that nobody needs";
 }
 
 TEST_F(UpdateLogTest, DamageEndsWhatCanBeUsed) {
