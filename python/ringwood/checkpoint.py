@@ -120,10 +120,9 @@ class Checkpoint:
             return self._failed(failure)
         if not (later and self._snapshot.running):
             return self._hand_over()
-        before = self._leader.before_gradients
-        if self._hand_over not in before:
-            before.append(self._hand_over)
-            job.current().leaving.append(self._hand_over)  # where no gradient follows
+        for calls in (self._leader.before_gradients, job.current().leaving):  # the latter where no gradient follows
+            if self._hand_over not in calls:
+                calls.append(self._hand_over)
         return True
 
     def wait(self):

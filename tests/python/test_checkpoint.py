@@ -90,6 +90,10 @@ def test_a_checkpoint_is_shown_and_verified_by_step_and_epoch(tmp_path):
     assert negative.code == 78 and "18446744073709551615" not in negative.output, negative.output
 
 
+def test_saves_beside_the_next_forward_leave_nothing_behind(tmp_path):
+    run_job("checkpoints/beside.py", ranks=1, flags=("--store", tmp_path / "store"))
+
+
 def test_what_is_asked_for_is_kept_and_what_is_pinned(tmp_path):
     store = ("--store", tmp_path / "a")
     run_job("train.py", tmp_path / "out", "nobody", flags=(*store, "--keep-every", 8))
