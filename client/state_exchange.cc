@@ -1,6 +1,7 @@
 #include "client/state_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "client/connection/state_donor.h"
@@ -34,6 +35,8 @@ void StateExchange::Begin(EpochLink* link, bool receiving) {
 }
 
 Status StateExchange::Serve(EpochLink* link) {
+  received_ = {};
+  taken_.reset();
   const Place& place = link->place();
   const auto holders = static_cast<int>(link->joined().holders_size());
   const bool asked = link->Holds(place.rank) && holders < place.world && served_ != link->epoch();
@@ -65,7 +68,7 @@ Status StateExchange::Take() {
     }
     std::ranges::copy(item.data, own->data.begin());
   }
-  taken_ = receiver_;
+  taken_ = std::move(receiver_);
   received_ = {};
   for (const StateItem& item : taken_->items()) received_.Put(item.name, item.data);
   return OkStatus();

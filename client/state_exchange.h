@@ -31,7 +31,8 @@ class StateExchange {
   // The link of an epoch is connected; `receiving`: this worker gets the state.
   void Begin(EpochLink* link, bool receiving);
 
-  // finish_step begins. Refused: the items are wanted, and not given yet.
+  // finish_step begins: what came with an earlier one is released. Refused: the items are wanted,
+  // and not given yet.
   Status Serve(EpochLink* link);
   // The step is finished: what was given for a rank that did not come is the state before it.
   void Stepped() { ForgetGiven(); }
@@ -60,8 +61,8 @@ class StateExchange {
   bool on_request_ = false;
   std::atomic<bool> wanted_{false};
   uint64_t served_ = 0;                      // the last epoch whose newcomers have been served
-  std::shared_ptr<StateReceiver> receiver_;  // the last one
-  std::shared_ptr<StateReceiver> taken_;     // whose state came
+  std::shared_ptr<StateReceiver> receiver_;  // until its state is taken
+  std::shared_ptr<StateReceiver> taken_;     // whose state came with the last step, or null
   Items received_;                           // over taken_
 };
 

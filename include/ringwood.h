@@ -329,7 +329,8 @@ RINGWOOD_EXPORT int ringwood_receiving(const ringwood_session* session);
 /* For trainers whose items are not of fixed size or place. With `on` 1 items are given when they
  * are wanted: ringwood_finish_step is then RINGWOOD_REFUSED and ringwood_state_wanted 1; give them
  * and call it again. They are forgotten with that step. A rank that comes reads what came by name,
- * after the step that had `received`; RINGWOOD_NOT_FOUND: there is no such item. */
+ * after the step that had `received` and before it finishes the next one, which releases it;
+ * RINGWOOD_NOT_FOUND: there is no such item. */
 RINGWOOD_EXPORT int ringwood_state_on_request(ringwood_session* session, int on);
 RINGWOOD_EXPORT int ringwood_state_wanted(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_received_bytes(ringwood_session* session, const char* name,

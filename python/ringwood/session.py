@@ -76,6 +76,7 @@ class Session:
         self.opened = self.rank, self.world, self.step
         self._registered = RegisteredGradients()
         self._given = []  # what the state's items are copied from
+        self._on_request = False  # they are forgotten with the step
         ending.watch(self)
 
     # ---- gradients ----
@@ -192,6 +193,8 @@ class Session:
         error nothing was applied."""
         numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
         self._call("ringwood_finish_step", byref(numbers))
+        if self._on_request:
+            self._given = []
         return step_result_of(numbers)
 
     def residual(self, name):
@@ -316,6 +319,7 @@ class Session:
     def state_on_request(self):
         """From now on finish_step is refused when the state is wanted: call `give_state` and finish_step again."""
         self._call("ringwood_state_on_request", 1)
+        self._on_request = True
 
     def give_state(self, items):
         """`items`: name -> bytes, array or tensor, copied by the next finish_step."""
@@ -326,7 +330,7 @@ class Session:
             self._call("ringwood_state_item", name.encode(), pointer, size)
 
     def received(self, name):
-        """The bytes of an item of the others, after a step that had `received`."""
+        """The bytes of an item of the others, after a step that had `received` and before the next finish_step."""
         return self._bytes_of_item("ringwood_received", name.encode())
 
     # ---- where we are ----

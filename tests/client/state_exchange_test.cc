@@ -155,6 +155,27 @@ TEST(StateExchange, ItemsAreGivenWhenTheyAreWantedAndForgottenAfterwards) {
   EXPECT_EQ(given, 2);
 }
 
+TEST(StateExchange, WhatCameIsHeldUntilTheNextStep) {
+  NewcomerTrainer trainer;
+  StateBytes own = Pattern(100, 1), other(100);
+  trainer.prepare = [&](Session& session) {
+    EXPECT_TRUE(session.RegisterState("weights", session.receiving() ? other : own).ok());
+  };
+  int came = 0;
+  trainer.come = [&](Session& session) {
+    EXPECT_TRUE(session.FinishStep().ok());
+    EXPECT_TRUE(session.ReceivedState("weights").ok());
+    return ++came == 1;
+  };
+  trainer.survive = [](Session& session) {
+    const auto result = session.FinishStep();
+    EXPECT_EQ(session.ReceivedState("weights").status().code(), StatusCode::kNotFound);
+    return result;
+  };
+  RunWithNewcomer(trainer);
+  EXPECT_EQ(came, 1);
+}
+
 TEST(StateExchange, WithoutItemsTheOthersGoOnAndTheNewcomerIsToldWhy) {
   NewcomerTrainer trainer;
   trainer.come = [](Session& session) {

@@ -59,6 +59,11 @@ def test_a_checkpoint_outlives_its_epoch_where_nothing_of_it_is_missing(tmp_path
         assert f"rank {rank}: the next one: complete" in ended.output, ended.output
 
 
+def test_the_state_for_a_rank_that_comes_is_held_no_longer_than_it_is_used(tmp_path):
+    ended = run_job("elastic/given.py", tmp_path / "mark", ranks=2, flags=("--elastic", "--max-restarts", 1))
+    assert all(f"rank {rank} holds nothing" in ended.output for rank in range(2)), ended.output
+
+
 @pytest.mark.parametrize("backward", [0, 1])
 def test_a_rank_may_leave_a_step_out(backward):
     run_job("elastic/left_out.py", backward, flags=("--elastic",))
