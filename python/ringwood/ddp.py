@@ -30,7 +30,7 @@ class HookState:
 
     def __init__(self, job, named_parameters, density=None, momentum_correction=None, route=None,
                  scaler=None, clip_norm=None, device_tensors="auto", wire_reach=1.0):
-        trained = [pair for pair in once(pairs_of(named_parameters)) if pair[1].requires_grad]
+        trained = [pair for pair in once(pairs_of(named_parameters)) if pair[1].requires_grad and not _ignored(pair[1])]
         named = {name: parameter for name, parameter in trained if not _is_empty(parameter)}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         recipe = recipe_of(route, density, momentum_correction, clip_norm)
@@ -45,7 +45,8 @@ class HookState:
         self.last = None
         self._scale = 1.0
         self._running = False  # between the first bucket and the last
-        self._count, self._seen = len(trained), 0  # of parameters, and of those whose bucket was there in this backward
+        self._names = {id(parameter): name for name, parameter in trained}
+        self._seen = set()     # the parameters, by id, whose bucket was there in this backward
         self._pending = []     # (future, content, the same made dense or None) of the buckets before it
         self._arrivals = Arrivals(self._exchange)
         self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
@@ -73,16 +74,20 @@ class HookState:
                 self._arrivals.add(index, self._slots[index])
         future = torch.futures.Future(devices=[content.device] if content.is_cuda else None)
         self._pending.append((future, content, dense))
-        self._seen += len(bucket.parameters())
-        if self._seen == self._count or bucket.is_last():  # of a static graph's first backward none is
+        self._seen.update(map(id, bucket.parameters()))
+        if self._names.keys() <= self._seen:  # of a static graph's first backward no bucket is the last
             self._finish()
+        elif bucket.is_last():
+            raise RefusedError("DistributedDataParallel has no bucket with " + ", ".join(
+                name for each, name in self._names.items() if each not in self._seen) + ": leave the parameters that it "
+                "ignores out of what HookState is given")
         return future
 
     def _finish(self):
         self._arrivals.wait()
         self.last = self._exchange.finish_step()
         settle(self._slots, self._stream, self._velocity, self.last.skipped, self._scale)
-        pending, self._pending, self._running, self._seen = self._pending, [], False, 0
+        pending, self._pending, self._running, self._seen = self._pending, [], False, set()
         for future, content, dense in pending:  # dense: where the average is, which DistributedDataParallel takes sparse
             future.set_result(content if dense is None else dense.to_sparse(content.sparse_dim()))
 
@@ -97,6 +102,11 @@ class HookState:
 def _is_empty(parameter):
     """Whether nothing of it travels. A lazy module's has no shape yet, and is refused with its name."""
     return not torch.nn.parameter.is_lazy(parameter) and parameter.numel() == 0
+
+
+def _ignored(parameter):
+    """Marked by DistributedDataParallel._set_params_and_buffers_to_ignore_for_model: no bucket holds it."""
+    return getattr(parameter, "_ddp_ignored", False)
 
 
 def _gradients(bucket):
