@@ -45,15 +45,14 @@ class Joined:
         _present.clear()
         if self._ours:
             job.stop()
-        if self._server is not None:
-            self._server.close()
-        self._part()
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # it stays
+            self._close(self._others == 0)
+        else:
+            self._part()
 
     def _part(self):
         """Rank 0, whose process serves torch's store, leaves first: a rank that makes its groups again at once would
-        still find the old store, and wait there for ever. A launcher's store stays."""
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-            return
+        still find the old store, and wait there for ever."""
         gone, all_gone = self.key("gone"), self.key("all gone")
         with contextlib.suppress(RuntimeError):  # somebody stays, or the store went with its process
             if self._rank != 0:
@@ -64,8 +63,14 @@ class Joined:
             deadline = time.monotonic() + _PARTING_SECONDS
             while self._store.add(gone, 0) < self._others and time.monotonic() < deadline:
                 time.sleep(_HEAD_START_SECONDS / 10)
+            self._close(self._store.add(gone, 0) == self._others)
             self._store.set(all_gone, "")
             self._store.get(all_gone)  # the server has it, and has told the others
+
+    def _close(self, all_left):
+        """Who has not left may be in calls of a group without rank 0: for them the server stays a moment longer."""
+        if self._server is not None:
+            self._server.close(linger=not all_left)
 
 
 _present = []  # the Joined of this process, while it has groups
