@@ -40,6 +40,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         self._watcher = Watcher(f"rw-group-{number}")
         self._name = self._description = ""
         self._closed = False
+        self._coalesced = None  # the works between _start_coalescing and _end_coalescing
 
     # ---- what torch asks of a group ----
 
@@ -218,6 +219,15 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         pending = self._start(ALL_TO_ALL, BYTE, NOTHING, NOTHING, shares=nobody, receives=nobody)
         return self._work([pending], [], opts, ())
 
+    def _start_coalescing(self, device):
+        """Of torch's _coalescing_manager(device=…): what is called until `_end_coalescing` starts at once, as always, and
+        is waited for together."""
+        self._coalesced = []
+
+    def _end_coalescing(self, device):
+        works, self._coalesced = self._coalesced, None
+        return self._all(works, None)
+
     # ---- from one rank to another ----
 
     def send(self, tensors, to, tag=0):
@@ -255,12 +265,18 @@ class ProcessGroup(torch.distributed.ProcessGroup):
                                                      size_of(target) // width, op, root, shares, receives, about)
 
     def _work(self, pending, outputs, opts, used, after=None, through=None):
-        given = getattr(opts, "timeout", None)
-        seconds = given.total_seconds() if given is not None else 0
-        work = Work(self._watcher, pending, outputs, seconds if seconds > 0 else self._seconds, after)
+        work = Work(self._watcher, pending, outputs, self._patience(opts), after)
         work.used = used
         self._under_way.add(through or self._communicator, work)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
         return work
+
+    def _patience(self, opts):
+        """In seconds."""
+        given = getattr(opts, "timeout", None)
+        seconds = given.total_seconds() if given is not None else 0
+        return seconds if seconds > 0 else self._seconds
 
     def _all(self, works, opts):
         """One work for several."""
@@ -268,8 +284,8 @@ class ProcessGroup(torch.distributed.ProcessGroup):
             for work in works:
                 work.wait()
 
-        return self._work([pending for work in works for pending in work._pending],
-                          [output for work in works for output in work._outputs], opts, works, finish)
+        return Work(self._watcher, [pending for work in works for pending in work._pending],
+                    [output for work in works for output in work._outputs], self._patience(opts), finish)
 
     def _exchange(self, ins, sends, outs, receives, opts, outputs):
         """An all-to-all of tensors; `sends`, `receives`: in bytes."""

@@ -250,6 +250,37 @@ def messages():
     assert given == [f"from {size - 1}", size - 1]
 
 
+def coalesced():
+    """With and without a device."""
+    rows, whole = torch.full((2,), float(rank)), torch.arange(size * 2.0)
+    after, before = (rank + 1) % size, (rank - 1) % size
+    for device in (None, torch.device("cpu")):
+        for wait in (False, True):
+            def together(*calls):
+                with dist._coalescing_manager(device=device, async_ops=wait) as manager:
+                    for call in calls:
+                        call()
+                if wait:
+                    manager.wait()
+
+            one, two = torch.ones(3), torch.full((1000,), 2.0)
+            together(lambda: dist.all_reduce(one), lambda: dist.all_reduce(two))
+            assert one.tolist() == [size] * 3 and two.tolist() == [2.0 * size] * 1000
+            outs = [torch.empty(size * 2) for _ in range(2)]
+            together(*(lambda out=out: dist.all_gather_into_tensor(out, rows) for out in outs))
+            assert all(out.tolist() == [float(r) for r in range(size) for _ in range(2)] for out in outs)
+            shares = [torch.empty(2) for _ in range(2)]
+            together(*(lambda share=share: dist.reduce_scatter_tensor(share, whole) for share in shares))
+            assert all(torch.equal(share, size * whole[rank * 2:rank * 2 + 2]) for share in shares)
+    got, root = torch.empty(2), rows.clone()
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        dist.irecv(got, before)
+        dist.isend(rows, after)
+        dist.broadcast(root, size - 1, async_op=True)
+    manager.wait()
+    assert got.tolist() == [before] * 2 and root.tolist() == [size - 1] * 2
+
+
 def refusals():
     refused("torch.sparse_coo", lambda: dist.all_reduce(torch.eye(3).to_sparse()))
     refused("int32", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.AVG))
@@ -259,7 +290,7 @@ def refusals():
     refused("do not fit", lambda: dist.all_gather_single(torch.empty(size * 2 + 1), torch.empty(2)))
 
 
-for check in (reductions, movements, shares, groups, futures, callbacks, messages, refusals):
+for check in (reductions, movements, shares, groups, futures, callbacks, messages, coalesced, refusals):
     check()
     dist.barrier()
 dist.destroy_process_group()
