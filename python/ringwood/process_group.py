@@ -15,7 +15,7 @@ from .entry.rendezvous import join
 from .errors import InvalidError, RefusedError
 from .group.communicator import (ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, REDUCE, REDUCE_SCATTER, Communicator)
 from .group.pairs import Pairs
-from .group.reduction import WIDTHS, kind_of, reduction_of
+from .group.reduction import WIDTHS, dtype_of, kind_of, reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
 from .group.under_way import UnderWay
 from .group.watcher import Watcher
@@ -123,7 +123,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         root = opts if isinstance(opts, int) else opts.rootRank
         tensor = one_of(tensors)
         host = in_memory("broadcast", tensor)
-        pending = self._start(BROADCAST, kind_of(tensor), None, host, root=root)
+        pending = self._start(BROADCAST, kind_of("broadcast", tensor), None, host, root=root)
         return self._work([pending], [tensor], opts, (host,), self._back([tensor], [host]))
 
     def all_gather_single(self, output, input, opts=None):
@@ -134,7 +134,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         outs = [in_memory("all_gather", tensor) for tensor in outputs]
         for given, gathered in zip(ins, outs):
             self._fits("all_gather", size_of(given) * self.size(), size_of(gathered))
-        pending = [self._start(ALL_GATHER, kind_of(given, gathered), given, gathered)
+        pending = [self._start(ALL_GATHER, kind_of("all_gather", given, gathered), given, gathered)
                    for given, gathered in zip(ins, outs)]
         return self._work(pending, list(outputs), opts, (ins, outs), self._back(outputs, outs))
 
@@ -146,7 +146,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         self._one_each("all_gather", parts)
         self._fits("all_gather", size_of(given), shares[self._rank])
         gathered = torch.empty(sum(shares), dtype=torch.uint8)
-        pending = self._start(ALL_GATHER, kind_of(given, *parts), given, gathered, shares=shares)
+        pending = self._start(ALL_GATHER, kind_of("all_gather", given, *parts), given, gathered, shares=shares)
         return self._work([pending], list(parts), opts, (given, gathered), lambda: hand_out(gathered, shares, parts))
 
     def allgather_coalesced(self, output_lists, inputs, opts=None):
@@ -163,7 +163,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         pending = []
         for given, share in zip(ins, outs):
             self._fits("reduce_scatter", size_of(given), size_of(share) * self.size())
-            kind, op = reduction_of("reduce_scatter", asked, given.dtype)
+            kind, op = reduction_of("reduce_scatter", asked, dtype_of("reduce_scatter", given, share))
             pending.append(self._start(REDUCE_SCATTER, kind, given, share, op=op))
         return self._work(pending, list(outputs), opts, (ins, outs), self._back(outputs, outs))
 
@@ -174,7 +174,8 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         self._one_each("reduce_scatter", parts)
         given = torch.cat([in_memory("reduce_scatter", part).reshape(-1) for part in parts])
         share = in_memory("reduce_scatter", output)
-        kind, op = reduction_of("reduce_scatter", opts.reduceOp if opts is not None else ReduceOp.SUM, given.dtype)
+        kind, op = reduction_of("reduce_scatter", opts.reduceOp if opts is not None else ReduceOp.SUM,
+                                dtype_of("reduce_scatter", output, *parts))
         self._fits("reduce_scatter", parts[self._rank].numel(), share.numel())
         pending = self._start(REDUCE_SCATTER, kind, given, share, op=op, shares=[size_of(part) for part in parts])
         return self._work([pending], [output], opts, (given, share), self._back([output], [share]))
@@ -187,7 +188,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
             parts = outputs[0]
             self._one_each("gather", parts)
             receives = [size_of(part) for part in parts]
-        return self._exchange([given], sends, parts, receives, opts, parts)
+        return self._exchange("gather", [given], sends, parts, receives, opts, parts)
 
     def scatter(self, outputs, inputs, opts):
         output = one_of(outputs)
@@ -197,20 +198,21 @@ class ProcessGroup(torch.distributed.ProcessGroup):
             parts = [in_memory("scatter", part) for part in inputs[0]]
             self._one_each("scatter", parts)
             sends = [size_of(part) for part in parts]
-        return self._exchange(parts, sends, [output], receives, opts, [output])
+        return self._exchange("scatter", parts, sends, [output], receives, opts, [output])
 
     def alltoall(self, outputs, inputs, opts=None):
         self._one_each("all_to_all", inputs)
         self._one_each("all_to_all", outputs)
         parts = [in_memory("all_to_all", part) for part in inputs]
-        return self._exchange(parts, [size_of(part) for part in parts], outputs, [size_of(part) for part in outputs],
-                              opts, list(outputs))
+        return self._exchange("all_to_all", parts, [size_of(part) for part in parts], outputs,
+                              [size_of(part) for part in outputs], opts, list(outputs))
 
     def all_to_all_single(self, output, input, output_splits, input_splits, opts=None):
         """Splits count along the first dimension; none: evenly."""
         given, taken = in_memory("all_to_all", input), in_memory("all_to_all", output)
         sends, receives = self._splits(given, input_splits), self._splits(taken, output_splits)
-        pending = self._start(ALL_TO_ALL, kind_of(given, taken), given, taken, shares=sends, receives=receives)
+        pending = self._start(ALL_TO_ALL, kind_of("all_to_all", given, taken), given, taken, shares=sends,
+                              receives=receives)
         return self._work([pending], [output], opts, (given, taken), self._back([output], [taken]))
 
     def barrier(self, opts=None):
@@ -247,7 +249,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         counts[1 - here] = size_of(host)
         pair = self._pairs.communicator(source, target, tag)
         ways = (NOTHING, host, none, counts) if receives else (host, NOTHING, counts, none)
-        pending = self._start(ALL_TO_ALL, kind_of(tensor), ways[0], ways[1], shares=ways[2], receives=ways[3],
+        pending = self._start(ALL_TO_ALL, kind_of("send", tensor), ways[0], ways[1], shares=ways[2], receives=ways[3],
                               through=pair)
         return self._work([pending], [tensor], None, (host,), self._back([tensor], [host]) if receives else None, pair)
 
@@ -287,10 +289,10 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         return Work(self._watcher, [pending for work in works for pending in work._pending],
                     [output for work in works for output in work._outputs], self._patience(opts), finish)
 
-    def _exchange(self, ins, sends, outs, receives, opts, outputs):
+    def _exchange(self, what, ins, sends, outs, receives, opts, outputs):
         """An all-to-all of tensors; `sends`, `receives`: in bytes."""
         given, taken = together(ins), torch.empty(sum(receives), dtype=torch.uint8)
-        pending = self._start(ALL_TO_ALL, kind_of(*ins, *outs), given, taken, shares=sends, receives=receives)
+        pending = self._start(ALL_TO_ALL, kind_of(what, *ins, *outs), given, taken, shares=sends, receives=receives)
         sizes = [sum(receives)] if len(outs) == 1 else receives
         return self._work([pending], outputs, opts, (given, taken), lambda: hand_out(taken, sizes, outs))
 

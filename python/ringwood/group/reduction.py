@@ -30,11 +30,19 @@ def reduction_of(what, op, dtype):
     return _KINDS[dtype], OPERATIONS[name]
 
 
-def kind_of(*tensors):
+def kind_of(what, *tensors):
     """The element type of what is moved, so that ranks whose types differ hear of it: the library compares the types of
-    what is sent and awaited. Of a type that it has not, and of several types, the bytes are moved."""
+    what is sent and awaited. Of a type that it has not, the bytes are moved."""
+    return _KINDS.get(dtype_of(what, *tensors), BYTE)
+
+
+def dtype_of(what, *tensors):
+    """The one that all have; None without tensors."""
     dtypes = {tensor.dtype for tensor in tensors}
-    return _KINDS.get(dtypes.pop(), BYTE) if len(dtypes) == 1 else BYTE
+    if len(dtypes) > 1:
+        raise InvalidError(f"{what}: tensors of {' and '.join(sorted(map(str, dtypes)))} in one call: convert them to one "
+                           "type")
+    return dtypes.pop() if dtypes else None
 
 
 def _name_of(op):
