@@ -83,6 +83,10 @@ class Work(_Work):
             if self._over:
                 return
             if error is None and self._after is not None:
-                self._after()
+                try:
+                    with torch.inference_mode():  # outside of it inference tensors are not written to
+                        self._after()
+                except Exception as failed:  # an output that PyTorch does not write to: the caller's error, as any other
+                    error = failed
             self._error, self._after = error, None
             self._over = True

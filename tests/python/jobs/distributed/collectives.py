@@ -217,6 +217,24 @@ def callbacks():
     assert seen == [float(i * size) for i in range(20)], seen  # in the order of the calls
 
 
+def outputs():
+    """Inference tensors are filled in whatever mode they are waited for. An error in filling one is that call's only."""
+    with torch.inference_mode():
+        gathered = [[torch.empty(2) for _ in range(size)] for _ in range(2)]
+        works = [dist.all_gather(parts, torch.full((2,), float(rank)), async_op=True) for parts in gathered]
+    works[0].wait()
+    works[1].get_future().wait()
+    for parts in gathered:
+        assert [part.tolist() for part in parts] == [[float(r)] * 2 for r in range(size)], parts
+    one, whole = torch.zeros(1), torch.ones(5)
+    work = dist.all_reduce(one.expand(5), async_op=True)
+    for _ in range(3):
+        dist.all_reduce(whole, ReduceOp.MAX)  # each asks which of those before it are over
+    refused("more than one element", work.wait, RuntimeError)
+    refused("more than one element", work.wait, RuntimeError)
+    assert work.is_completed() and not work.is_success() and whole.tolist() == [1.0] * 5
+
+
 def messages():
     after, before = (rank + 1) % size, (rank - 1) % size
     for elements in (0, 4, 1_000_000):
@@ -292,7 +310,7 @@ def refusals():
     refused("do not fit", lambda: dist.all_gather_single(torch.empty(size * 2 + 1), torch.empty(2)))
 
 
-for check in (reductions, movements, shares, groups, futures, callbacks, messages, coalesced, refusals):
+for check in (reductions, movements, shares, groups, futures, callbacks, outputs, messages, coalesced, refusals):
     check()
     dist.barrier()
 dist.destroy_process_group()
