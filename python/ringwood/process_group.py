@@ -82,6 +82,15 @@ class ProcessGroup(torch.distributed.ProcessGroup):
 
     setGroupName, setGroupDesc = _set_group_name, _set_group_desc
 
+    @property
+    def _device_types(self):
+        """By which torch.distributed.checkpoint chooses where tensors lie that it exchanges."""
+        return [torch.device("cpu"), torch.device("cuda")]
+
+    def _get_backend(self, device):
+        """A group that is made in Python is its own backend, of all devices."""
+        return self
+
     def _set_default_timeout(self, timeout):
         self._seconds = timeout.total_seconds()
 

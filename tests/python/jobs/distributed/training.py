@@ -5,7 +5,7 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -66,15 +66,23 @@ def sharded(mesh):
 
 
 def saved(model, mesh):
-    """A checkpoint that is loaded into another model is that model."""
+    """A checkpoint that is loaded into another model is that model; so is a whole state that rank 0 alone has."""
     dcp.save({"model": get_model_state_dict(model)}, checkpoint_id=f"{place}.dcp")
-    other = model_of()
-    fully_shard(other, mesh=mesh)
-    state = {"model": get_model_state_dict(other)}
-    dcp.load(state, checkpoint_id=f"{place}.dcp")
-    set_model_state_dict(other, state["model"])
-    for one, two in zip(model.parameters(), other.parameters()):
-        assert torch.equal(whole(one), whole(two))
+    dcp.async_save({"model": get_model_state_dict(model)}, checkpoint_id=f"{place}.async.dcp",
+                   process_group=dist.new_group()).result()
+    for path in (f"{place}.dcp", f"{place}.async.dcp", None):
+        other = model_of()
+        fully_shard(other, mesh=mesh)
+        if path:
+            state = {"model": get_model_state_dict(other)}
+            dcp.load(state, checkpoint_id=path)
+            set_model_state_dict(other, state["model"])
+        else:
+            whole_state = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+            set_model_state_dict(other, whole_state if rank == 0 else {},
+                                 options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+        for one, two in zip(model.parameters(), other.parameters()):
+            assert torch.equal(whole(one), whole(two))
 
 
 line = init_device_mesh("cpu", (size,))
