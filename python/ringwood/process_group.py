@@ -18,6 +18,7 @@ from .group.pairs import Pairs
 from .group.reduction import WIDTHS, dtype_of, kind_of, reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
 from .group.under_way import UnderWay
+from .group.untraced import untraced
 from .group.watcher import Watcher
 from .group.work import Work
 
@@ -27,6 +28,7 @@ _REFUSED = {"recv_anysource": "receiving from any rank: name the source",
             "monitored_barrier": "monitored_barrier: barrier has a timeout, and names the ranks that are missing"}
 
 
+@untraced
 class ProcessGroup(torch.distributed.ProcessGroup):
     """Made by `create`. Any thread."""
 

@@ -11,8 +11,10 @@ import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from ..errors import InvalidError, RingwoodError
+from .untraced import untraced
 
 
+@untraced
 class Work(_Work):
     def __init__(self, watcher, pending, outputs, timeout, after=None):
         """`pending`: communicator.Pending, one or more; `outputs`: what result() and futures give; `timeout`: the process

@@ -47,6 +47,13 @@ def data_parallel():
     return [whole(parameter) for parameter in model.parameters()]
 
 
+def compiled():
+    """PyTorch's compiler is at work when DistributedDataParallel calls the process group."""
+    model = DistributedDataParallel(model_of())
+    train(torch.compile(model, backend="aot_eager"))
+    return [whole(parameter) for parameter in model.parameters()]
+
+
 def low_rank():
     """Its callbacks start further calls, and wait for them."""
     model = DistributedDataParallel(model_of())
@@ -86,7 +93,7 @@ def saved(model, mesh):
 
 
 line = init_device_mesh("cpu", (size,))
-results = data_parallel() + low_rank()
+results = data_parallel() + compiled() + low_rank()
 model, weights = sharded(line)
 saved(model, line)
 results += weights
