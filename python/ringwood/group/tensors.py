@@ -15,9 +15,20 @@ def in_memory(what, tensor):
     if tensor.layout is not torch.strided:
         raise InvalidError(f"{what}: a {tensor.layout} tensor; the backend ringwood exchanges dense ones")
     values = plain(tensor)
+    if not _has_memory(values):
+        raise InvalidError(f"{what}: a {type(tensor).__name__} on {tensor.device} without memory of its own; of a DTensor give "
+                           "to_local(), else a tensor that holds its values")
     if values.device.type == "cpu" and values.is_contiguous():
         return values
     return values.detach().cpu().contiguous()
+
+
+def _has_memory(tensor):
+    """Unlike tensors on meta, a DTensor and others that wrap tensors."""
+    try:
+        return tensor.numel() == 0 or tensor.data_ptr() != 0
+    except RuntimeError:
+        return False
 
 
 def size_of(tensor):

@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.distributed import ReduceOp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
 
 import ringwood
 import ringwood.torch  # noqa: F401
@@ -301,6 +303,10 @@ def coalesced():
 
 def refusals():
     refused("torch.sparse_coo", lambda: dist.all_reduce(torch.eye(3).to_sparse()))
+    refused("on meta without memory", lambda: dist.all_reduce(torch.empty(3, device="meta")))
+    sharded = DTensor.from_local(torch.ones(3), init_device_mesh("cpu", (size,)), [Shard(0)])
+    refused("to_local()", lambda: dist.broadcast(sharded, 0))
+    refused("to_local()", lambda: dist.all_gather_into_tensor(sharded, torch.ones(3)))
     refused("int32", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.AVG))
     refused("BXOR", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.BXOR))
     refused("int8", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8)))
