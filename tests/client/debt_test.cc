@@ -21,6 +21,13 @@ constexpr int kDebtDoomed = 1;
 constexpr uint64_t kDebtSteps = 6;
 constexpr uint64_t kDebtFatal = 3;  // the step in which a rank dies, or is late
 
+// Whole numbers, each rank's own in each step. Returns their sum.
+double Fill(std::vector<float>* gradient, uint64_t step, int slot) {
+  Random random(10 * step + slot);
+  for (float& value : *gradient) value = static_cast<float>(random.Below(21)) - 10;
+  return std::accumulate(gradient->begin(), gradient->end(), 0.0);
+}
+
 // What a tensor owes goes with it into the next epoch, whatever the wire. Integers: their sums are
 // exact, and the averages of three are not, so that they are rounded. Sums of codes need not be
 // whole.
@@ -39,11 +46,7 @@ void ExpectNothingLost(const std::string& route, const std::string& wire) {
                       for (const float value : residual) owed[slot] += value;
                       return;
                     }
-                    Random random(10 * step + slot);
-                    for (float& value : gradient.data) {
-                      value = static_cast<float>(random.Below(21)) - 10;
-                      given[slot] += value;
-                    }
+                    given[slot] += Fill(&gradient.data, step, slot);
                     ASSERT_TRUE(session->Ready(gradient.id).ok());
                     const auto result = session->FinishStep();
                     ASSERT_TRUE(result.ok()) << result.status();
@@ -97,12 +100,7 @@ TEST(Debt, ALateRankComesBackWithWhatItOwes) {
             owed_when_late = owes();
             coordinator.SetAside();
           }
-          Random random(10 * step + slot);
-          double sum = 0;
-          for (float& value : gradient.data) {
-            value = static_cast<float>(random.Below(21)) - 10;
-            sum += value;
-          }
+          const double sum = Fill(&gradient.data, step, slot);
           ASSERT_TRUE(session->Ready(gradient.id).ok());
           const auto result = session->FinishStep();
           ASSERT_TRUE(result.ok()) << result.status();
@@ -140,11 +138,7 @@ TEST(Debt, ARankThatLeavesInOrderHandsItOver) {
                     while (session->step() < kDebtSteps) {
                       const uint64_t step = session->step() + 1;
                       const bool last = slot == kDebtDoomed && step == kDebtFatal;
-                      Random random(10 * step + slot);
-                      for (float& value : gradient.data) {
-                        value = static_cast<float>(random.Below(21)) - 10;
-                        given[slot] += value;
-                      }
+                      given[slot] += Fill(&gradient.data, step, slot);
                       ASSERT_TRUE(session->Ready(gradient.id).ok());
                       if (last) {
                         ASSERT_TRUE(session->LeaveAfterStep().ok());
@@ -186,11 +180,7 @@ TEST(Debt, RanksThatLeaveBetweenStepsHandItOver) {
           Gradient gradient(*session, "w", 400, route, 0.05);
           while (session->step() < kDebtSteps) {
             const uint64_t step = session->step() + 1;
-            Random random(10 * step + slot);
-            for (float& value : gradient.data) {
-              value = static_cast<float>(random.Below(21)) - 10;
-              given[slot] += value;
-            }
+            given[slot] += Fill(&gradient.data, step, slot);
             ASSERT_TRUE(session->Ready(gradient.id).ok());
             const auto result = session->FinishStep();
             ASSERT_TRUE(result.ok()) << result.status();
