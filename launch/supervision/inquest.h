@@ -42,6 +42,7 @@ class Inquest {
   void Failed(int member, const Ending& ending, const std::string& reason);
   bool HasFailed(int member) const;
   bool NothingFailed() const { return failures_.empty() && broken_.ok(); }
+  bool HasCause() const { return FirstOwn() != nullptr; }  // by one that did not only suffer
   void Back(int member);  // it serves again: what it failed by is no cause of what follows
   // A failure that is not the end of one member. The first counts.
   void Broke(const Status& status);

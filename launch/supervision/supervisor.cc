@@ -286,6 +286,10 @@ bool Supervisor::ServersGone() const {
 
 std::vector<Action> Supervisor::Told(int member, const std::string& sentence, TimePoint now) {
   const bool known = member >= 0 && member < static_cast<int>(members_.size());
+  // That one has ended by a signal of ours, for a failure that the coordinator has not noticed: of
+  // a rank that had joined and sent no heartbeat yet.
+  const bool ours = known && phase_ >= Phase::kStopping && !inquest_.HasFailed(member);
+  if (ours && inquest_.HasCause()) return {};
   const bool news = inquest_.Told(known ? member : -1, sentence);
   return news && Trains() ? Fail(now) : std::vector<Action>();
 }

@@ -30,15 +30,15 @@ TEST(Verdict, TheCoordinatorsSentenceIsTheHeadline) {
       directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\nconv,2000,100\n");
   Program job({"replay", "--trace", profile, "--workers", "2", "--steps", "1000000", "--route",
                "dense", "--planner", "wfbp"});
-  ASSERT_TRUE(job.WaitForOutput("data plane")) << job.Wait(0).err;
-  const pid_t victim = Find("--trace=" + profile, "RANK=1");
+  ASSERT_TRUE(job.WaitForOutput("data plane")) << job.Wait(0).err;  // rank 0 says it, and attends
+  const pid_t victim = Find("--trace=" + profile, "RANK=0");
   ASSERT_GT(victim, 0);
   ::kill(victim, SIGKILL);
   const Finished run = job.Wait();
   EXPECT_EQ(run.code, 75);
-  EXPECT_THAT(run.err, HasSubstr("ringwood: rank 1 (host localhost) failed at step "));
+  EXPECT_THAT(run.err, HasSubstr("ringwood: rank 0 (host localhost) failed at step "));
   EXPECT_THAT(run.err,
-              HasSubstr("rank 1 (host localhost) failed first: it was killed by signal 9"));
+              HasSubstr("rank 0 (host localhost) failed first: it was killed by signal 9"));
 }
 
 TEST(TemporaryStore, IsItsOwnersAloneAndGoesWithTheJobAlsoOnAnotherHost) {

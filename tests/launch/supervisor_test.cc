@@ -126,6 +126,20 @@ TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
   EXPECT_EQ(verdict.first, -1);
 }
 
+TEST(Supervisor, WhoEndsByOurSignalIsNotTakenForTheCause) {
+  Supervisor supervisor = Running();
+  supervisor.Ended(3, kKilled, At(1));  // before its first heartbeat
+  EXPECT_THAT(supervisor.Tick(At(8)), ElementsAre(Action::kStopRanks));
+  supervisor.Told(2, "rank 0 (host h0) failed at step 1 of epoch 1: its stream broke", At(8.1));
+  for (int member : {2, 4}) supervisor.Ended(member, kTermed, At(8.2));
+  EndServers(&supervisor, 9);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_EQ(verdict.culprit, 3);
+  EXPECT_EQ(verdict.told, "");
+  EXPECT_EQ(verdict.first, -1);
+}
+
 // A server that was asked to end says so for the whole job, and ends after the ranks.
 TEST(Supervisor, NobodyFailedFirstWhereTheJobWasEndedAndTheRanksOnlyFollowed) {
   Supervisor supervisor = Running();
