@@ -16,7 +16,7 @@ class Fragment:
         self.named = list(named)
         sizes = [parameter.numel() for _, parameter in self.named]
         self.outer = torch.zeros(sum(sizes))       # the parameters that all ranks have
-        self.difference = torch.zeros(sum(sizes))  # outer - own; after an exchange its average
+        self.difference = torch.zeros(sum(sizes))  # start - own; after an exchange its average
         self._outer = self._views(self.outer, sizes)
         self._differences = self._views(self.difference, sizes)
         self._ahead = torch.zeros(sum(sizes)) if ahead else None  # how far this rank is ahead of the outer parameters
@@ -43,12 +43,11 @@ class Fragment:
 
     @torch.no_grad()
     def differ(self):
-        """Makes the difference; whether it is finite."""
-        for view, (_, parameter) in zip(self._differences, self.named):
+        """Makes the difference from where the parameters started; whether it is finite. A model's type that is coarser than
+        float32 has rounded that: what it cannot hold of the outer parameters is no training, and stays in them."""
+        for index, (view, (_, parameter)) in enumerate(zip(self._differences, self.named)):
             view.copy_(parameter)
-        torch.sub(self.outer, self.difference, out=self.difference)
-        if self._ahead is not None:
-            self.difference.sub_(self._ahead)
+            torch.sub(self._start(index).to(parameter.dtype), view, out=view)
         return bool(self.difference.isfinite().all())
 
     def moves(self, names):
@@ -74,13 +73,17 @@ class Fragment:
     def give(self, mix=0.0):
         """The model's parameters become start + mix * (own - start), where start is outer, less what this rank owes if it
         is to be ahead by that."""
-        for index, (view, (_, parameter)) in enumerate(zip(self._outer, self.named)):
-            start = view if self._ahead is None else view - self._owed[index]
+        for index, (_, parameter) in enumerate(self.named):
+            start = self._start(index)
             if mix:
                 own = parameter.to("cpu", torch.float32)
                 parameter.copy_(torch.lerp(start, own, mix))
             else:
                 parameter.copy_(start)
+
+    def _start(self, index):
+        """Where this rank's parameter starts from."""
+        return self._outer[index] if self._ahead is None else self._outer[index] - self._owed[index]
 
     @torch.no_grad()
     def show_outer(self):

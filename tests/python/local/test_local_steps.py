@@ -12,9 +12,10 @@ import pytest
 from conftest import JOBS, ROOT, run, run_job
 
 sys.path[:0] = [str(ROOT / "python"), str(JOBS / "local")]
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 import reference  # noqa: E402
 from ringwood.errors import InvalidError  # noqa: E402
+from ringwood.local.fragment import Fragment  # noqa: E402
 from ringwood.local.local_steps import LocalSteps  # noqa: E402
 from ringwood.local.rounds import Finish, Schedule, Start  # noqa: E402
 from ringwood.sampler import Sampler  # noqa: E402
@@ -201,3 +202,22 @@ def test_wrong_use_is_refused():
     ended = run([sys.executable, JOBS / "local" / "misuse.py"], RANK="0", WORLD_SIZE="1",
                 RINGWOOD_COORDINATOR="127.0.0.1:1")
     assert ended.code == 0 and "all as it should be" in ended.output, ended.output
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
+def test_what_a_coarse_type_rounds_away_is_no_training(kind, ahead):
+    """The outer parameters are finer than a model of bfloat16: a rank that has not trained differs in nothing from them, and
+    what the ranks gained, less than the model's type can hold, adds up over the rounds."""
+    parameter = torch.nn.Parameter(torch.full((40,), 3.0, dtype=getattr(torch, kind)))
+    fragment = Fragment([("weight", parameter)], lambda tensors: torch.optim.SGD(tensors, lr=1.0), ahead)
+    fragment.begin()
+    for done in range(1, 9):
+        assert fragment.differ() and not fragment.difference.any(), f"round {done}"
+        fragment.difference.fill_(-2.0 ** -9)  # the average of ranks of which few have trained
+        fragment.update()
+        fragment.give()
+        assert fragment.outer.eq(3 + done * 2.0 ** -9).all() and parameter.eq(fragment.outer.to(parameter.dtype)).all()
+    with torch.no_grad():
+        parameter.add_(0.5)
+    assert fragment.differ() and fragment.difference.eq(-0.5).all()
