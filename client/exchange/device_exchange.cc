@@ -1,12 +1,12 @@
 #include "client/exchange/device_exchange.h"
 
 #include <bit>
-#include <cfloat>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "client/exchange/flat_places.h"
+#include "client/exchange/scale.h"
 
 namespace ringwood {
 
@@ -44,7 +44,7 @@ void DeviceExchange::Start(Transport*, uint64_t round, std::function<void(Status
     if (result.ok()) {
       result_ = *result;
       // The ring came after the packing, so this is known by now.
-      const float limit = FLT_MAX / static_cast<float>(place_.world * (coded() ? kCodedShare : 1));
+      const float limit = LargestSummand(place_.world * (coded() ? kCodedShare : 1));
       non_finite_ = bucket_->largest() > std::bit_cast<uint32_t>(limit) || result->non_finite;
     }
     done(result.status());

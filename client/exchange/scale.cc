@@ -79,6 +79,8 @@ namespace ringwood {
 HWY_EXPORT(Scale);
 HWY_EXPORT(Divide);
 
+float LargestSummand(int terms) { return FLT_MAX / 2 / static_cast<float>(terms); }
+
 // |x| as an unsigned integer orders like |x|, with Inf and NaN above every number: one integer
 // maximum answers all three questions.
 bool ScaleInto(std::span<const float> in, float weight, int world, std::span<float> out) {
@@ -87,7 +89,7 @@ bool ScaleInto(std::span<const float> in, float weight, int world, std::span<flo
     return false;
   }
   const uint32_t largest = HWY_DYNAMIC_DISPATCH(Scale)(in, weight, out);
-  return largest > std::bit_cast<uint32_t>(FLT_MAX / static_cast<float>(world));
+  return largest > std::bit_cast<uint32_t>(LargestSummand(world));
 }
 
 bool Overflows(std::span<const float> in, float weight) {

@@ -6,6 +6,10 @@
 
 namespace ringwood {
 
+// So large a value may each of `terms` be, that their sum in fp32 is finite in any order: half of
+// what it would be if additions did not round, which they may do upwards, each of them.
+float LargestSummand(int terms);
+
 // out[i] = weight * in[i]; with weight 0 zeros, whatever `in` holds. True if some product is a NaN,
 // an Inf, or so large that a sum over `world` such values could overflow.
 bool ScaleInto(std::span<const float> in, float weight, int world, std::span<float> out);

@@ -48,6 +48,18 @@ TEST(Scale, FindsEveryValueThatCannotBeSummed) {
   EXPECT_FALSE(ScaleInto(in, 1, 4, out));
 }
 
+// With 10, 18, 20 ranks and many other numbers FLT_MAX / world is too much: its sum rounds up to
+// Inf.
+TEST(Scale, WhatPassesAddsUpToAFiniteSum) {
+  for (int world = 1; world <= 1024; ++world) {
+    float value = FLT_MAX / static_cast<float>(world), out = 0;
+    while (ScaleInto({&value, 1}, 1, world, {&out, 1})) value /= 2;
+    float sum = 0;
+    for (int rank = 0; rank < world; ++rank) sum += value;
+    ASSERT_TRUE(std::isfinite(sum)) << world << " ranks of " << value;
+  }
+}
+
 TEST(Scale, AWeightOfZeroMakesZerosOfAnything) {
   std::vector<float> in(10, std::numeric_limits<float>::quiet_NaN()), out(10, 1.0f);
   EXPECT_FALSE(ScaleInto(in, 0, 4, out));
