@@ -1,5 +1,6 @@
 #include "client/session.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -218,6 +219,12 @@ Status Session::BeginStep(double weight) {
   RW_RETURN_IF_ERROR(Alive());
   RW_RETURN_IF_ERROR(CheckReplayed());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
+  // Gradients are multiplied by it as a float, which has fewer bits of it, or none.
+  if (constexpr float kLeast = std::numeric_limits<float>::min(); weight > 0 && weight < kLeast) {
+    return Invalid(absl::StrFormat(
+        "weight = %g is not a number of samples that a float holds: 0, or %g and more", weight,
+        kLeast));
+  }
   RW_RETURN_IF_ERROR(Agree());
   RW_RETURN_IF_ERROR(steps_.Begin(weight));
   Loaded();

@@ -183,7 +183,9 @@ TEST(Session, MisuseIsATypedErrorThatNamesTheTensor) {
     EXPECT_THAT(Message(missing), HasSubstr("second"));
     ASSERT_TRUE(session.Ready(second.id).ok());
     EXPECT_TRUE(session.FinishStep().ok());  // the step was still open
-    EXPECT_EQ(session.BeginStep(-1).code(), StatusCode::kInvalidArgument);
+    for (const double weight : {-1.0, 1e-40, 1e-46, 1e39}) {
+      EXPECT_EQ(session.BeginStep(weight).code(), StatusCode::kInvalidArgument) << weight;
+    }
     EXPECT_EQ(session.Ready(77).code(), StatusCode::kInvalidArgument);
     EXPECT_TRUE(session.Close("").ok());
     EXPECT_EQ(session.Close("").code(), StatusCode::kFailedPrecondition);
