@@ -74,6 +74,9 @@ rocksdb::ColumnFamilyDescriptor Pieces(rocksdb::Env* env) {
   // overlaps with no other.
   options.level0_file_num_compaction_trigger = 1;
   options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 30;
+  // A vote waits for a write, which waits for no compaction: a log of an earlier version may begin
+  // with one of hundreds of GB.
+  options.soft_pending_compaction_bytes_limit = options.hard_pending_compaction_bytes_limit = 0;
   return {"pieces", options};
 }
 
@@ -304,9 +307,9 @@ StatusOr<std::string> UpdateLog::Piece(const Rounds& rounds, size_t i, const v1:
   RW_RETURN_IF_ERROR(CheckOpen());
   rocksdb::ReadOptions once;
   once.fill_cache = false;
-  RW_RETURN_IF_ERROR(FromRocks(
-      db_->Get(once, pieces_, PieceKey(rounds.job, rounds.rounds[i].sequence, piece), &data),
-      what));
+  RW_RETURN_IF_ERROR(
+      Found(db_->Get(once, pieces_, PieceKey(rounds.job, rounds.rounds[i].sequence, piece), &data),
+            what));
   if (Digest(std::as_bytes(std::span(data))) != head.digests(piece)) {
     return Corrupt(absl::StrFormat("%s is damaged: piece %d has another checksum", what, piece));
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/digest.h"
@@ -94,6 +95,16 @@ class UpdateLogTest : public testing::Test {
       steps.push_back(head->step());
     }
     return steps;
+  }
+
+  uint64_t TableBytes() const {
+    uint64_t bytes = 0;
+    for (const auto& file : fs::directory_iterator(directory_)) {
+      std::error_code gone;
+      const uint64_t size = fs::file_size(file.path(), gone);
+      if (!gone && file.path().extension() == ".sst") bytes += size;
+    }
+    return bytes;
   }
 
   const std::string directory_;
@@ -206,20 +217,26 @@ TEST_F(UpdateLogTest, FreesTheDiskOfWhatNoCheckpointNeeds) {
     logged += BodyOf(1, step).size();
     if (step % kEvery == 0) ASSERT_TRUE(log_->Forget({{1, step}}).ok());
   }
-  const auto occupied = [this] {
-    uint64_t bytes = 0;
-    for (const auto& file : fs::directory_iterator(directory_)) {
-      std::error_code gone;
-      const uint64_t size = fs::file_size(file.path(), gone);
-      if (!gone && file.path().extension() == ".sst") bytes += size;
-    }
-    return bytes;
-  };
   const TimePoint end = Now() + Seconds(20);
-  while (occupied() > logged / 4 && Now() < end) {
+  while (TableBytes() > logged / 4 && Now() < end) {
     ASSERT_TRUE(log_->Forget({{1, kSteps}}).ok());
   }
-  EXPECT_LE(occupied(), logged / 4) << "of " << logged << " bytes that nobody needs";
+  EXPECT_LE(TableBytes(), logged / 4) << "of " << logged << " bytes that nobody needs";
+}
+
+// RocksDB writes down the settings that it runs with. By itself it slows writes down where 64 GiB
+// are to be compacted, and stops them at 256 GiB: the first opening of an older log may need that.
+TEST_F(UpdateLogTest, NoWriteWaitsForACompaction) {
+  std::string settings;
+  for (const auto& file : fs::directory_iterator(directory_)) {
+    if (!absl::StartsWith(file.path().filename().string(), "OPTIONS-")) continue;
+    std::ifstream in(file.path());
+    settings.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const size_t pieces = settings.find("[CFOptions \"pieces\"]");
+  ASSERT_NE(pieces, std::string::npos) << settings;
+  EXPECT_THAT(settings.substr(pieces), HasSubstr("soft_pending_compaction_bytes_limit=0\n"));
+  EXPECT_THAT(settings.substr(pieces), HasSubstr("hard_pending_compaction_bytes_limit=0\n"));
 }
 
 TEST_F(UpdateLogTest, DamageEndsWhatCanBeUsed) {
