@@ -80,6 +80,13 @@ rocksdb::ColumnFamilyDescriptor Pieces(rocksdb::Env* env) {
   return {"pieces", options};
 }
 
+// What has an entry was written. Where a machine loses power, entries of rounds that were forgotten
+// may come back, whose files are gone for good.
+Status Found(const rocksdb::Status& got, const std::string& what) {
+  return got.IsNotFound() ? Corrupt(what + " is damaged: a part of it is missing")
+                          : FromRocks(got, what);
+}
+
 }  // namespace
 
 UpdateLog::UpdateLog(const std::string& directory, const UpdateLogOptions& options)
@@ -293,7 +300,7 @@ StatusOr<v1::LoggedRound> UpdateLog::Head(const Rounds& rounds, size_t i) const 
   std::string sealed;
   absl::ReaderMutexLock lock(&reading_);
   RW_RETURN_IF_ERROR(CheckOpen());
-  RW_RETURN_IF_ERROR(FromRocks(
+  RW_RETURN_IF_ERROR(Found(
       db_->Get(rocksdb::ReadOptions(), Key(rounds.job, rounds.rounds[i].sequence), &sealed), what));
   RW_ASSIGN_OR_RETURN(const auto entry, Unseal<v1::LogEntry>(sealed, what));
   return entry.round();

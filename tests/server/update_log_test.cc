@@ -399,6 +399,27 @@ TEST_F(UpdateLogOnADisk, AnEpochThatBeganWhileTheDiskFailedHasItsOwnRounds) {
   EXPECT_EQ(StepsAfter({}).size(), kRounds);
 }
 
+// A file that is removed has gone for good; what says so need not be on the disk yet.
+TEST_F(UpdateLogOnADisk, RoundsThatComeBackWithoutTheirPiecesAfterAPowerLossAreDamage) {
+  ASSERT_TRUE(Start(false).ok());
+  ASSERT_EQ(Fill().size(), kRounds);
+  ASSERT_TRUE(Start(false).ok());  // the rows are in table files now
+  ASSERT_TRUE(Log(1, kRounds + 1).ok());
+  const uint64_t before = TableBytes();
+  const TimePoint end = Now() + Seconds(20);
+  while (TableBytes() >= before && Now() < end) {
+    ASSERT_TRUE(log_->Forget({{1, kRounds + 1}}).ok());
+  }
+  log_.reset();
+  disk_->PowerLoss(Unsynced::kGoes, 1);
+  ASSERT_TRUE(Start(false).ok());
+  const UpdateLog::Rounds rounds = *log_->After(kLoggedJob, {});
+  ASSERT_EQ(rounds.rounds.size(), kRounds);
+  Status problem;
+  EXPECT_EQ(log_->CountGood(rounds, &problem), 0u);
+  EXPECT_EQ(problem.code(), StatusCode::kDataLoss) << problem;
+}
+
 // Who took an answer that is missing for "no rounds" would begin a history without them.
 TEST_F(UpdateLogOnADisk, WhatCannotBeReadNowIsNeitherNothingNorDamage) {
   ASSERT_TRUE(Start(false).ok());
