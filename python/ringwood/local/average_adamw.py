@@ -20,7 +20,8 @@ from ..errors import InvalidError
 class AverageAdamW(torch.optim.Optimizer):
     """With one rank it is torch.optim.AdamW, and its state is called as there: either loads the other's. `ranks`: how many
     there are, asked in every step; those of an elastic job come and go. Beside AdamW's state a parameter has `exp_avg_ranks`,
-    the mean first moment of all ranks when they last met, and `path`, the sum of learning rates since."""
+    the mean first moment of all ranks when they last met, `path`, the sum of learning rates since, and during an exchange
+    `path_sent`, that of the steps whose difference is exchanged."""
 
     def __init__(self, params, ranks, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
         if not (lr >= 0 and eps >= 0 and weight_decay >= 0 and all(0 <= beta < 1 for beta in betas)):
@@ -61,20 +62,27 @@ class AverageAdamW(torch.optim.Optimizer):
         parameter.mul_(1 - group["lr"] * group["weight_decay"])
         parameter.addcdiv_(mean, self._root(state, group, ranks), value=-group["lr"])
 
+    def sent(self, parameters):
+        """Their differences are made and leave. What they train until `averaged` is no part of these."""
+        for parameter in parameters:
+            if "path" in self.state.get(parameter, {}):
+                self.state[parameter]["path_sent"] = self.state[parameter]["path"]
+
     @torch.no_grad()
-    def averaged(self, moves):
+    def averaged(self, moves, mix=0.0):
         """`moves`: (parameter, difference, start) of parameters that have been exchanged: with the steps since the last
-        time the ranks came from `start` to `start - difference` on average, both float32 of the parameter's shape."""
+        time the ranks came from `start` to `start - difference` on average, both float32 of the parameter's shape. `mix`:
+        what is kept of the steps since the differences were `sent`."""
         ranks, group_of = self._ranks(), {id(p): group for group in self.param_groups for p in group["params"]}
         for parameter, difference, start in moves:
             state, group = self.state.get(parameter, {}), group_of[id(parameter)]
-            path = state.get("path", 0.0)
+            path = state.pop("path_sent", state.get("path", 0.0))
             if not path > 0:  # it took no step
                 continue
             # A step is lr · (mean / root + weight_decay · parameter).
             mean = (difference / path).sub_(start, alpha=group["weight_decay"])
             state["exp_avg_ranks"] = mean.to(parameter.device, parameter.dtype).mul_(self._root(state, group, ranks))
-            state["path"] = 0.0
+            state["path"] = mix * (state["path"] - path)
 
     def _root(self, state, group, ranks):
         """Of the second moment, with eps."""

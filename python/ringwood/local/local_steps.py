@@ -174,6 +174,8 @@ class LocalSteps(OptimizerWrapper):
                              f"{number}, and starts again from the outer parameters\n")
             fragment.difference.zero_()
             self._start_over()
+        if hasattr(self.inner, "averaged"):
+            self.inner.sent([parameter for _, parameter in fragment.named])
         self._exchange.start(number, fragment.sent)
 
     def _owe(self):
@@ -216,11 +218,12 @@ class LocalSteps(OptimizerWrapper):
             fragment.weight += fragment.sent  # still to be sent
         else:
             fragment.unit = fragment.sent or fragment.unit
+            kept = 0.0 if result.received else self.mix if mix is None else mix
             if hasattr(self.inner, "averaged"):
-                self.inner.averaged(fragment.moves(self._whole))
+                self.inner.averaged(fragment.moves(self._whole), kept)
             fragment.update()
             fragment.owe(self.session.residual)
-            fragment.give(0.0 if result.received else self.mix if mix is None else mix)
+            fragment.give(kept)
         fragment.sent = 0.0
         if result.step in LATER_LOOKS and self._exchange.training is None:
             self._refuse_differing(f"after round {result.step}: the outer optimizer must do the same everywhere")

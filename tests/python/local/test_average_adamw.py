@@ -1,12 +1,14 @@
 """AdamW whose second moment is that of the average of all ranks' gradients."""
 
 import copy
+import json
 import pickle
+import re
 import sys
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, run_job
 
 sys.path.insert(0, str(ROOT / "python"))
 torch = pytest.importorskip("torch")
@@ -144,6 +146,15 @@ def test_what_ranks_come_to_on_average_tells_the_mean_of_their_first_moments(eve
     print(apart, far)
     assert far["told"] < 0.8 * far["own"], far
     assert apart[True] < 0.8 * apart[False], apart
+
+
+@pytest.mark.parametrize("options", [{"every": 2}, {"every": 4, "delay": 1}, {"every": 4, "delay": 3},
+                                     {"every": 4, "delay": 3, "mix": 0.5}], ids=str)
+def test_steps_that_an_exchange_outlasts_are_no_part_of_what_it_tells(options):
+    """All ranks have one gradient in every step, so its mean first moment is that gradient."""
+    ended = run_job("local/moment.py", json.dumps(options))
+    (known,) = re.findall(r"known (\S+) (\S+)", ended.output)
+    assert [float(part) for part in known] == pytest.approx([1, 1], rel=0.03), ended.output
 
 
 def test_who_has_not_stepped_has_nothing_to_learn_from_the_others():
