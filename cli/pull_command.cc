@@ -83,6 +83,8 @@ StatusOr<std::unique_ptr<Pulled>> OpenPull(const CommandContext& context, PullFl
 }
 
 Status ExecutePull(const CommandContext& context, PullFlags* flags) {
+  // What stands against the file is said before a checkpoint is waited for.
+  RW_RETURN_IF_ERROR(PartFile::Create(flags->file, 0).status());
   RW_ASSIGN_OR_RETURN(const auto pulled, OpenPull(context, flags));
   const v1::CheckpointManifest& manifest = pulled->manifest();
   ItemChoice choice{flags->items, std::nullopt};

@@ -209,6 +209,8 @@ def test_a_trainer_that_never_saves_holds_no_reader(job):
     assert "no rank has saved since then" in output and "--newest-stored" in output, output
     assert "no complete checkpoint" in training.pull("--out", file, "--newest-stored", code=78)
     assert not file.exists()
+    for place in (training.store.parent, training.store.parent / "none" / "out"):  # without a wait
+        assert str(place) in training.pull("--out", place, "--timeout", "6", code=78)
 
 
 TENSORS = """
