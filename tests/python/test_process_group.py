@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -87,3 +88,26 @@ def test_a_rank_that_dies_or_is_late_is_named_by_all_others(how, culprit):
 def test_types_and_operations_that_differ_are_named_by_all(call):
     outputs = together("distributed/differing.py", call, ranks=2)
     assert all("heard of it" in output for output in outputs), outputs
+
+
+def test_rank_0s_server_ends_where_the_store_is_gone():
+    """The store may have gone with its process before the groups end."""
+    sys.path.insert(0, str(ROOT / "python"))
+    from ringwood.entry.rendezvous import Joined
+
+    class Gone:
+        def add(self, key, amount):
+            raise RuntimeError("connection reset")
+
+    class Server:
+        closed = []
+
+        def close(self, linger=False):
+            self.closed.append(linger)
+
+    joined = object.__new__(Joined)
+    joined._rank, joined._others, joined._store, joined._server = 0, 1, Gone(), Server()
+    joined._ours, joined.groups = False, 1
+    joined.leave()
+    joined._close(True)
+    assert Server.closed == [True], "once; the other rank may be in a call"

@@ -45,10 +45,9 @@ class Joined:
         _present.clear()
         if self._ours:
             job.stop()
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # it stays
-            self._close(self._others == 0)
-        else:
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":  # a launcher's store stays
             self._part()
+        self._close(self._others == 0)
 
     def _part(self):
         """Rank 0, whose process serves torch's store, leaves first: a rank that makes its groups again at once would
@@ -69,8 +68,9 @@ class Joined:
 
     def _close(self, all_left):
         """Who has not left may be in calls of a group without rank 0: for them the server stays a moment longer."""
-        if self._server is not None:
-            self._server.close(linger=not all_left)
+        server, self._server = self._server, None
+        if server is not None:
+            server.close(linger=not all_left)
 
 
 _present = []  # the Joined of this process, while it has groups
