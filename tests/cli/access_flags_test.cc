@@ -106,7 +106,7 @@ TEST(ServerAccess, WhereNoServerRunsItIsSaidWhatCanBeRead) {
   for (const char* command : {"status", "top", "jobs", "pull"}) {
     const auto asked = [&](const std::string& store) {
       std::vector<std::string> words = {command, "--store", store};
-      if (words[0] == "pull") words.insert(words.end(), {"--out", store + "/model"});
+      if (words[0] == "pull") words.insert(words.end(), {"--out", directory.path() + "/model"});
       const Finished finished = RunProgram(words);
       EXPECT_EQ(finished.code, 78) << finished.err;
       return finished.err;
