@@ -222,8 +222,8 @@ def names_that_do_not_exist(tree):
     return found
 
 
-# Of ssh and PyTorch, and examples of names: the pages have them, the code does not.
-OTHERS_NAMES = {"BatchMode", "DistributedSampler", "EveryRankEndsWithTheSum", "ringwood_F"}
+# Of ssh, etcd and PyTorch, and examples of names: the pages have them, the code does not.
+OTHERS_NAMES = {"--auto-compaction-retention", "BatchMode", "DistributedSampler", "EveryRankEndsWithTheSum", "ringwood_F"}
 
 
 def programs_without_interpreter(programs):
