@@ -139,8 +139,9 @@ Status JobHost::OpenStore() {
   storing.max_bytes = options_.max_store_bytes;
   storing.checked = options_.checked;
   storing.reach = [this](uint64_t job, const CheckpointId& id) { return updates_->Reach(job, id); };
-  storing.kept = [this](uint64_t job, std::vector<CheckpointId> kept) {
+  storing.kept = [this](uint64_t job, std::vector<CheckpointId> kept, uint64_t bytes) {
     board_->Completed(job, kept, UnixSeconds());
+    updates_->LeaveRoomFor(bytes);
     updates_->Keep(job, std::move(kept));
     // In an empty folder that has taken the store's place this checkpoint is the first.
     if (const Status again = record_->Keep(); !again.ok()) {
@@ -149,6 +150,7 @@ Status JobHost::OpenStore() {
     if (access(AddressFile(options_.store).c_str(), F_OK) != 0) TellStore();
   };
   RW_ASSIGN_OR_RETURN(store_, StoreService::Create(storing));
+  updates_->LeaveRoomFor(store_->newest_bytes());
   return OkStatus();
 }
 

@@ -46,6 +46,8 @@ class Chain {
   // False, and nothing changes: the round does not follow what is logged.
   bool Add(const LoggedUpdate& round);
 
+  // Whether the state of a checkpoint is one that rounds lead to, or may lead on from.
+  bool Has(const CheckpointId& id) const { return SpanOf(id) < spans_.size(); }
   // The rounds that lead on from a checkpoint, in order; empty where there is none.
   std::vector<LoggedUpdate> After(const CheckpointId& id) const;
   // Those that lead to the present state, as far back as there is no gap.

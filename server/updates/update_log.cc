@@ -3,7 +3,10 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
@@ -18,6 +21,10 @@ namespace {
 
 // Of pieces in memory before they go to a table file; two such buffers exist.
 constexpr size_t kBufferBytes = 16 << 20;
+// Room for two checkpoints, as one may still be unread while the next one is written; and for what
+// RocksDB has in memory.
+constexpr uint64_t kCheckpoints = 2;
+constexpr uint64_t kBuffers = 2;
 constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
 // Of one round: far above any model of today, and below what a sequence of pieces can count.
 constexpr uint64_t kMaxRoundBytes = 1ull << 40;
@@ -203,6 +210,7 @@ Status UpdateLog::Adopt(const v1::EpochRecord& record) {
     next_ = any ? SequenceOf(row->key()) + 1 : 0;
     job_ = record.job();
     chain_ = std::move(chain);
+    newest_ = {};
   }
   // Where nothing was logged of a job, and nothing is to be, nothing is written either.
   if (record.origin() == chain_.origin() || (!options_.on && !chain_.last())) return OkStatus();
@@ -244,17 +252,15 @@ StatusOr<bool> UpdateLog::TakeOnce(const v1::LogPiece& piece) {
     incoming_.reset();
     if (piece.restart()) {
       const uint64_t step = piece.step() - 1;
-      RW_RETURN_IF_ERROR(Begin({chain_.origin(), {piece.epoch(), step}, step, true}));
+      newest_ = {piece.epoch(), step};
+      RW_RETURN_IF_ERROR(Begin({chain_.origin(), newest_, step, true}));
     }
     const auto last = chain_.last();
     if (!last || piece.step() > *last + 1) {
       return Refused(absl::StrFormat("step %d does not follow step %d, the last one in %s",
                                      piece.step(), last.value_or(0), name_));
     }
-    if (chain_.bytes() > options_.max_bytes) {
-      return Exhausted(absl::StrFormat("%s has reached its %s: checkpoint more often", name_,
-                                       FormatBytes(static_cast<double>(options_.max_bytes))));
-    }
+    RW_RETURN_IF_ERROR(MakeRoom());
     incoming_.emplace();
     incoming_->sequence = next_++;
     incoming_->head.set_epoch(piece.epoch());
@@ -279,6 +285,41 @@ StatusOr<bool> UpdateLog::TakeOnce(const v1::LogPiece& piece) {
     return Internal(absl::StrFormat("step %d does not follow in %s", whole.head.step(), name_));
   }
   return true;
+}
+
+// Before there is a checkpoint that says what one takes, rounds take half of the free space.
+Status UpdateLog::CheckRoom() const {
+  const auto text = [](uint64_t bytes) { return FormatBytes(static_cast<double>(bytes)); };
+  if (chain_.bytes() > options_.max_bytes) {
+    return Exhausted(absl::StrFormat("%s has reached its %s: checkpoint more often", name_,
+                                     text(options_.max_bytes)));
+  }
+  const uint64_t needed = checkpoint_bytes_ == 0
+                              ? chain_.bytes()
+                              : kCheckpoints * checkpoint_bytes_ + kBuffers * kBufferBytes;
+  std::error_code unknown;
+  const auto disk = std::filesystem::space(directory_, unknown);
+  if (unknown || disk.available >= needed) return OkStatus();
+  return Exhausted(
+      absl::StrFormat("the disk of %s has %s left, and the next checkpoints need %s: make room, or "
+                      "checkpoint more often",
+                      name_, text(disk.available), text(needed)));
+}
+
+// What an older checkpoint would need, if the newest one turned out damaged, or is never completed,
+// goes first.
+Status UpdateLog::MakeRoom() {
+  const Status full = CheckRoom();
+  if (full.ok() || !chain_.Has(newest_)) return full;
+  const uint64_t before = chain_.bytes();
+  RW_RETURN_IF_ERROR(Forget({newest_}));
+  if (chain_.bytes() < before) {
+    Log(LogLevel::kWarning,
+        absl::StrFormat("rounds before step %d are given up, which only an older checkpoint needs: "
+                        "%s",
+                        newest_.step, Message(full)));
+  }
+  return CheckRoom();
 }
 
 StatusOr<UpdateLog::Rounds> UpdateLog::After(uint64_t job, const CheckpointId& id) const {
@@ -335,8 +376,10 @@ size_t UpdateLog::CountGood(const Rounds& rounds, Status* problem) const {
   return rounds.rounds.size();
 }
 
-Status UpdateLog::Forget(const std::vector<CheckpointId>& kept) {
+Status UpdateLog::Forget(std::vector<CheckpointId> kept) {
   RW_RETURN_IF_ERROR(Mend());
+  for (const CheckpointId& id : kept) newest_ = std::max(newest_, id);
+  kept.push_back(newest_);
   const uint64_t needed = chain_.FirstNeeded(kept);
   chain_.Forget(needed);
   const auto first = chain_.first();

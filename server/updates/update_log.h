@@ -71,10 +71,16 @@ class UpdateLog {
                               int piece) const;
 
   // Drops what none of these checkpoints of the present job needs.
-  Status Forget(const std::vector<CheckpointId>& kept);
+  Status Forget(std::vector<CheckpointId> kept);
+  // A checkpoint takes so many bytes. The disk keeps room for the next ones, as only these let old
+  // rounds go: before it would lack it, what only an older checkpoint needs is dropped, and then
+  // Take answers Exhausted.
+  void LeaveRoomFor(uint64_t checkpoint_bytes) { checkpoint_bytes_ = checkpoint_bytes; }
 
  private:
   StatusOr<bool> TakeOnce(const v1::LogPiece& piece);
+  Status CheckRoom() const;
+  Status MakeRoom();
   struct Incoming {
     v1::LoggedRound head;
     uint64_t sequence = 0;
@@ -108,6 +114,10 @@ class UpdateLog {
   Chain chain_;  // of the present job
   uint64_t next_ = 0;
   std::optional<Incoming> incoming_;
+  // The newest checkpoint, of the present job, that Forget was told of or after which rounds are
+  // logged again, complete or not; {}: none.
+  CheckpointId newest_;
+  uint64_t checkpoint_bytes_ = 0;  // 0: no checkpoint was heard of
 };
 
 }  // namespace ringwood

@@ -72,6 +72,12 @@ class UpdateService::Service : public v1::Updates::CallbackService {
     });
   }
 
+  void LeaveRoomFor(uint64_t checkpoint_bytes) {
+    loop_.PostReserved([this, checkpoint_bytes] {
+      if (log_ != nullptr) log_->LeaveRoomFor(checkpoint_bytes);
+    });
+  }
+
   void Keep(uint64_t job, std::vector<CheckpointId> kept) {
     loop_.PostReserved([this, job, kept = std::move(kept)] {
       if (log_ == nullptr || job != record_.job()) return;
@@ -188,6 +194,9 @@ UpdateService::~UpdateService() = default;
 grpc::Service* UpdateService::service() { return service_.get(); }
 bool UpdateService::on() const { return service_->log() != nullptr && service_->log()->on(); }
 void UpdateService::SetEpoch(const v1::EpochRecord& record) { service_->SetEpoch(record); }
+void UpdateService::LeaveRoomFor(uint64_t checkpoint_bytes) {
+  service_->LeaveRoomFor(checkpoint_bytes);
+}
 void UpdateService::Keep(uint64_t job, std::vector<CheckpointId> kept) {
   service_->Keep(job, std::move(kept));
 }

@@ -34,8 +34,9 @@ class UpdateService {
   grpc::Service* service();
   bool on() const;
 
-  // Any thread, all four.
+  // Any thread, all five.
   void SetEpoch(const v1::EpochRecord& record);
+  void LeaveRoomFor(uint64_t checkpoint_bytes);  // as UpdateLog
   // These are the checkpoints of the job that its log is kept for.
   void Keep(uint64_t job, std::vector<CheckpointId> kept);
   // The state that checkpoint and log make, by its name; the checkpoint's where nothing leads on.

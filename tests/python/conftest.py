@@ -67,3 +67,15 @@ def built():
         if not path.exists():
             pytest.exit(f"{path} is missing; build it with ./dev build (RINGWOOD_BUILD names another "
                         "build directory)", returncode=1)
+
+
+@pytest.fixture
+def small_disk(tmp_path, request):
+    """A folder on a disk of so many MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield disk
+    subprocess.run(["umount", disk], check=True)

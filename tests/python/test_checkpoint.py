@@ -9,17 +9,7 @@ import pytest
 from conftest import PROGRAM, run, run_job
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
-
-
+@pytest.mark.parametrize("small_disk", [24], indirect=True)
 def test_a_job_on_a_full_disk_goes_on_and_saves_again_when_space_returns(small_disk):
     ended = run_job("full_disk.py", small_disk, flags=("--store", small_disk / "store"))
     assert ended.output.count("is at step 14") == 2, ended.output

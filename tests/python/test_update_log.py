@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import JOBS, PROGRAM, ROOT, run
+from conftest import JOBS, PROGRAM, ROOT, run, run_job
 
 sys.path.insert(0, str(ROOT / "tests" / "chaos"))
 from updates import Life, Memory  # noqa: E402
@@ -69,6 +69,14 @@ def test_each_sample_is_used_once_where_other_ranks_go_on_after_a_replay(tmp_pat
         assert (ended.code == 0) == bool(resume), ended.output
     used = [int(sample) for file in tmp_path.glob("used.*") for sample in file.read_text().split()]
     assert sorted(used) == list(range(120))
+
+
+@pytest.mark.parametrize("small_disk", [160], indirect=True)
+def test_the_log_leaves_room_for_the_checkpoints_beside_it(small_disk):
+    ended = run_job("checkpoints/log_disk.py", 60, 180, flags=("--store", small_disk / "store", "--update-log"))
+    assert all(f"rank {rank} has 3 checkpoints" in ended.output for rank in range(2)), ended.output
+    assert "the next checkpoints need" in ended.output and "free space on this disk" not in ended.output, ended.output
+    assert "the update log goes on with step 61" in ended.output, ended.output
 
 
 def newest_checkpoint(folder):

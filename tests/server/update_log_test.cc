@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <filesystem>
 #include <fstream>
@@ -60,17 +61,24 @@ class UpdateLogTest : public testing::Test {
     return body;
   }
 
-  Status Log(uint64_t epoch, uint64_t step, bool restart = false) {
-    const std::string body = BodyOf(epoch, step);
+  // Not the last one of its round.
+  static v1::LogPiece PieceOf(uint64_t epoch, uint64_t step, const std::string& data,
+                              uint64_t offset = 0) {
     v1::LogPiece piece;
     piece.set_epoch(epoch);
     piece.set_step(step);
-    piece.set_restart(restart);
+    piece.set_offset(offset);
+    piece.set_data(data);
+    piece.set_checksum(Digest(std::as_bytes(std::span(data))));
+    return piece;
+  }
+
+  Status Log(uint64_t epoch, uint64_t step, bool restart = false) {
+    const std::string body = BodyOf(epoch, step);
     constexpr size_t kPiece = 1000;
     for (size_t at = 0; at < body.size(); at += kPiece) {
-      piece.set_offset(at);
-      piece.set_data(body.substr(at, kPiece));
-      piece.set_checksum(Digest(std::as_bytes(std::span(piece.data()))));
+      v1::LogPiece piece = PieceOf(epoch, step, body.substr(at, kPiece), at);
+      piece.set_restart(restart);
       piece.set_last(at + kPiece >= body.size());
       const StatusOr<bool> taken = log_->Take(piece);
       if (!taken.ok()) return taken.status();
@@ -127,12 +135,7 @@ TEST_F(UpdateLogTest, KeepsRoundsOverAStart) {
 TEST_F(UpdateLogTest, ARoundThatDidNotComeToItsEndIsNone) {
   Begin(1);
   ASSERT_TRUE(Log(1, 1).ok());
-  v1::LogPiece piece;
-  piece.set_epoch(1);
-  piece.set_step(2);
-  piece.set_data("the first of many");
-  piece.set_checksum(Digest(std::as_bytes(std::span(piece.data()))));
-  const auto taken = log_->Take(piece);
+  const auto taken = log_->Take(PieceOf(1, 2, "the first of many"));
   ASSERT_TRUE(taken.ok());
   EXPECT_FALSE(*taken);
   Open();
@@ -149,14 +152,10 @@ TEST_F(UpdateLogTest, WhatDoesNotFollowIsRefused) {
   ASSERT_TRUE(Log(1, 3, true).ok());  // a checkpoint of step 2 was begun
   EXPECT_THAT(StepsAfter({}), ElementsAre(1));
   EXPECT_THAT(StepsAfter({1, 2}), ElementsAre(3));
-  v1::LogPiece damaged;
-  damaged.set_epoch(1);
-  damaged.set_step(4);
-  damaged.set_data("x");
+  v1::LogPiece damaged = PieceOf(1, 4, "x");
+  damaged.set_checksum(damaged.checksum() + 1);
   EXPECT_EQ(log_->Take(damaged).status().code(), StatusCode::kDataLoss);
-  damaged.set_checksum(Digest(std::as_bytes(std::span(damaged.data()))));
-  damaged.set_offset(1);
-  EXPECT_THAT(Message(log_->Take(damaged).status()), HasSubstr("out of order"));
+  EXPECT_THAT(Message(log_->Take(PieceOf(1, 4, "x", 1)).status()), HasSubstr("out of order"));
 }
 
 TEST_F(UpdateLogTest, AnEpochOfTheSameHistoryGoesOn) {
@@ -188,6 +187,48 @@ TEST_F(UpdateLogTest, IsBounded) {
   EXPECT_THAT(Message(status), HasSubstr("checkpoint more often"));
   ASSERT_TRUE(log_->Forget({{1, step - 2}}).ok());
   EXPECT_TRUE(Log(1, step - 1).ok()) << "after a checkpoint there is room again";
+}
+
+TEST_F(UpdateLogTest, WhatOnlyAnOlderCheckpointNeedsGoesWhereRoomIsShort) {
+  Open({.on = true, .max_bytes = 40000});
+  Begin(1);
+  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(Log(1, step).ok());
+  ASSERT_TRUE(log_->Forget({{1, 3}, {1, 1}}).ok());
+  EXPECT_THAT(StepsAfter({1, 1}), ElementsAre(2, 3, 4));
+  uint64_t step = 5;
+  while (Log(1, step).ok()) ++step;
+  EXPECT_THAT(StepsAfter({1, 1}), ElementsAre());
+  EXPECT_EQ(StepsAfter({1, 3}).size(), step - 4);
+  ASSERT_TRUE(Log(1, step + 1, true).ok()) << "a checkpoint has begun: only an older one needs all";
+  ASSERT_TRUE(Log(1, step + 2).ok());
+  ASSERT_TRUE(log_->Forget({{1, 3}, {1, 1}}).ok());  // the new one is still under way
+  EXPECT_THAT(StepsAfter({1, step}), ElementsAre(step + 1, step + 2));
+}
+
+TEST_F(UpdateLogTest, RoomForTheNextCheckpointsStaysOnASmallDisk) {
+  constexpr uint64_t kMiB = 1 << 20;
+  log_.reset();
+  if (mount("tmpfs", directory_.c_str(), "tmpfs", 0, "size=160m") != 0)
+    GTEST_SKIP() << "needs root";
+  Open();
+  Begin(1);
+  log_->LeaveRoomFor(16 * kMiB);
+  v1::LogPiece round = PieceOf(1, 1, std::string(kMiB, 'x'));
+  round.set_last(true);
+  Status refused = log_->Take(round).status();
+  for (; refused.ok() && round.step() < 1000; refused = log_->Take(round).status()) {
+    round.set_step(round.step() + 1);
+  }
+  EXPECT_THAT(Message(refused), HasSubstr("the next checkpoints need 64 MiB"));
+  EXPECT_GE(fs::space(directory_).available, 32 * kMiB);
+  EXPECT_EQ(log_->After(kLoggedJob, {})->rounds.size(), round.step() - 1) << "all of them stay";
+  for (const TimePoint late = Now() + Seconds(20); !refused.ok() && Now() < late;) {
+    ASSERT_TRUE(log_->Forget({{1, round.step() - 1}}).ok());
+    refused = log_->Take(round).status();
+  }
+  EXPECT_TRUE(refused.ok()) << "a checkpoint came, and there is no room again: " << refused;
+  log_.reset();
+  EXPECT_EQ(umount(directory_.c_str()), 0);
 }
 
 TEST_F(UpdateLogTest, ForgetsWhatNoCheckpointNeeds) {
@@ -370,13 +411,7 @@ TEST_F(UpdateLogOnADisk, AfterAFailureItBeginsAgain) {
 TEST_F(UpdateLogOnADisk, ThePiecesOfARoundWhoseLogIsGoneAreRefused) {
   ASSERT_TRUE(Start(false).ok());
   const auto take = [this](uint64_t step, uint64_t offset) {
-    v1::LogPiece piece;
-    piece.set_epoch(1);
-    piece.set_step(step);
-    piece.set_offset(offset);
-    piece.set_data("half");
-    piece.set_checksum(Digest(std::as_bytes(std::span(piece.data()))));
-    return log_->Take(piece).status();
+    return log_->Take(PieceOf(1, step, "half", offset)).status();
   };
   ASSERT_TRUE(take(1, 0).ok());
   disk_->Plan({{DiskFault::kCrash, disk_->operations() + 1}});

@@ -168,6 +168,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   grpc::Service* door() { return door_.get(); }
 
   uint64_t newest_epoch = 0;
+  uint64_t newest_bytes = 0;
 
  private:
   using Opened = std::shared_ptr<const OpenedCheckpoint>;
@@ -278,7 +279,9 @@ Checker::Found StoreService::Service::WasReadBack() {
 void StoreService::Service::TellKept() {
   if (!options_.kept) return;
   const auto newest = store_->Newest(collector_->job(), kKeptCheckpoints);
-  if (newest.ok()) options_.kept(collector_->job(), *newest);
+  if (!newest.ok() || newest->empty()) return;
+  const auto head = store_->reader().Head(newest->front());
+  options_.kept(collector_->job(), *newest, head.ok() ? head->bytes() : 0);
 }
 
 void StoreService::Service::AnswerAwaits() {
@@ -327,7 +330,7 @@ void StoreService::Service::Sweep() {
 
 StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& options) {
   std::unique_ptr<CheckpointStore> store;
-  uint64_t newest = 0;
+  uint64_t newest = 0, bytes = 0;
   if (!options.directory.empty()) {
     RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(options.directory, options.patience));
     // The main store says what of a further one may go.
@@ -335,10 +338,15 @@ StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& opti
                                 : options.retention);
     if (options.further) RW_RETURN_IF_ERROR(store->Identity().status());
     RW_ASSIGN_OR_RETURN(const auto complete, store->reader().Complete());
-    if (!complete.empty()) newest = complete.front().epoch;
+    if (!complete.empty()) {
+      newest = complete.front().epoch;
+      const auto head = store->reader().Head(complete.front());
+      if (head.ok()) bytes = head->bytes();  // a resume says what is damaged
+    }
   }
   auto service = std::make_unique<Service>(std::move(store), options);
   service->newest_epoch = newest;
+  service->newest_bytes = bytes;
   return std::unique_ptr<StoreService>(new StoreService(std::move(service)));
 }
 
@@ -346,6 +354,7 @@ StoreService::StoreService(std::unique_ptr<Service> service) : service_(std::mov
 StoreService::~StoreService() = default;
 grpc::Service* StoreService::service() { return service_.get(); }
 uint64_t StoreService::newest_epoch() const { return service_->newest_epoch; }
+uint64_t StoreService::newest_bytes() const { return service_->newest_bytes; }
 void StoreService::Stop() { service_->Stop(); }
 void StoreService::SetEpoch(const v1::EpochRecord& record) { service_->SetEpoch(record); }
 void StoreService::FindBase(uint64_t job, const std::vector<StorePlace>& stores,

@@ -43,8 +43,8 @@ class StoreService {
     // leads furthest. Called on a thread of the store's own; optional.
     std::function<CheckpointId(uint64_t job, const CheckpointId&)> reach;
     // Called when a checkpoint was read back, with the newest good ones of the job, which are never
-    // removed. On a thread of the store's own; optional.
-    std::function<void(uint64_t job, std::vector<CheckpointId>)> kept;
+    // removed, newest first, and the bytes of the first. On a thread of the store's own; optional.
+    std::function<void(uint64_t job, std::vector<CheckpointId>, uint64_t bytes)> kept;
     // Most callers that wait for a checkpoint: one per rank, and some that were forgotten.
     size_t max_waiters = 2 * kMaxWorld;
     // Most chunks of 1 MiB sent at once, each in two copies; ranks that resume wait in line.
@@ -65,6 +65,7 @@ class StoreService {
   void SetEpoch(const v1::EpochRecord& record);
 
   uint64_t newest_epoch() const;  // that any checkpoint names; 0: none. Fixed at Create.
+  uint64_t newest_bytes() const;  // of the newest checkpoint; 0: none. Fixed at Create.
 
   void Stop();  // answers everyone who waits
 
