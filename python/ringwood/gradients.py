@@ -72,7 +72,8 @@ class Gradients:
             if self._taken[index] is not None:
                 self._refuse_excess(index)
             if self._passes[index] >= self._passes_per_step:
-                self._begin()
+                if not self._running:
+                    self._begin()
                 self._announce(index, slot)
 
         return gradient_accumulated
@@ -173,11 +174,11 @@ class Gradients:
             raise RefusedError("the session of this DistributedOptimizer was closed, by rw.shutdown() or by the end of the "
                                "process groups: after rw.init() make a new DistributedOptimizer, of the .inner of this one")
         self._refuse_failed("an exchange")
-        present = [touched and slot.parameter.grad is not None
-                   for touched, slot in zip(self._touched, self.slots)]
+        gradients = [slot.parameter.grad for slot in self.slots]
+        present = [touched and gradient is not None for touched, gradient in zip(self._touched, gradients)]
         if weight and not all(present):
             self._refuse_missing([not there for there in present])
-        self._refuse_changed()
+        self._refuse_changed(gradients)
         self._begin()
         self._arrivals.wait()
         for index, slot in enumerate(self.slots):
@@ -205,10 +206,10 @@ class Gradients:
             raise RefusedError(f"{sum(missing)} parameter(s) got no gradient in this step: {self.names(missing)}. Pass "
                                'missing="zero" or "skip" to DistributedOptimizer if that is intended')
 
-    def _refuse_changed(self):
-        """Refuses gradients that were changed after they were announced: they are being read."""
-        changed = [taken is not None and (slot.parameter.grad is not taken[0] or taken[0]._version != taken[1])
-                   for slot, taken in zip(self.slots, self._taken)]
+    def _refuse_changed(self, gradients):
+        """Refuses those of the parameters' gradients that were changed after they were announced: they are being read."""
+        changed = [taken is not None and (gradient is not taken[0] or gradient._version != taken[1])
+                   for gradient, taken in zip(gradients, self._taken)]
         if any(changed):
             raise RefusedError(
                 f"{sum(changed)} gradient(s) were changed while they were on their way to the other ranks: "
@@ -244,6 +245,7 @@ class Gradients:
 
 def _dense(parameter):
     """The gradient; an Embedding(sparse=True) makes a sparse one, which is made dense."""
-    if parameter.grad.is_sparse:
-        parameter.grad = parameter.grad.to_dense()
-    return parameter.grad
+    gradient = parameter.grad
+    if gradient.is_sparse:
+        gradient = parameter.grad = gradient.to_dense()
+    return gradient

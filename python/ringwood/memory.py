@@ -1,7 +1,6 @@
 """Addresses of arrays, tensors and pointers. torch is recognised by its methods, not imported."""
 
 import sys
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,30 +12,27 @@ def _is_tensor(value):
     return hasattr(value, "data_ptr") and hasattr(value, "is_contiguous")
 
 
-class Gradient(NamedTuple):  # made anew for each gradient that backward makes: a tuple is the quickest
-    """A float32 gradient as the library takes it."""
-    owner: object  # to be kept alive
-    address: int
-    elements: int
-    device: int | None = None  # the CUDA device that it lies on
+class Gradient:
+    """A float32 gradient as the library takes it. `owner`: to be kept alive; `address`: the one that the library knows;
+    `device`: the CUDA device that it lies on, None: host memory."""
+    __slots__ = "owner", "address", "elements", "device"
 
-    def gone(self):
-        """Its memory was freed: no address is this one."""
-        return Gradient((0, self.elements), -1, self.elements, self.device)
+    def __init__(self, owner, address, elements, device=None):
+        self.owner, self.address, self.elements, self.device = owner, address, elements, device
 
-    @property
-    def there(self):
-        return self.address != -1
+    def let_go(self):
+        """Its memory may be freed: nothing is at the address that the library knows."""
+        self.owner = (0, self.elements)
 
-    def moved_to(self, tensor):
-        """The same at the place of a tensor of torch; None where it is not such a one, or a closer look is due. Within
-        a microsecond: where backward makes new gradients it is asked once for each."""
+    def address_in(self, tensor):
+        """The address of a tensor of torch that can take its place; 0 where it is not such a one, or a closer look is due.
+        Within a microsecond: where backward makes new gradients it is asked once for each."""
         torch = sys.modules.get("torch")
-        if (torch is not None and type(tensor) is torch.Tensor and tensor.numel() == self.elements
-                and tensor.element_size() == 4 and tensor.is_floating_point() and tensor.is_contiguous() and tensor.data_ptr()
+        if (torch is not None and type(tensor) is torch.Tensor and tensor.dtype is torch.float32
+                and tensor.numel() == self.elements and tensor.is_contiguous()
                 and tensor.get_device() == (-1 if self.device is None else self.device)):
-            return Gradient(tensor, tensor.data_ptr(), self.elements, self.device)
-        return None
+            return tensor.data_ptr()
+        return 0
 
 
 def region_of(what, value, devices=("cpu",)):

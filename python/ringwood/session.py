@@ -75,6 +75,7 @@ class Session:
         self.when_closed(entry.close)
         self.opened = self.rank, self.world, self.step
         self._registered = RegisteredGradients()
+        self._step_open = False  # a ready has come since the last step that was finished
         self._given = []  # what the state's items are copied from
         self._on_request = False  # they are forgotten with the step
         ending.watch(self)
@@ -114,24 +115,26 @@ class Session:
     def rebind(self, name, gradient):
         """Sets the new place of a reallocated gradient: same elements, used from the next ready on. None: its memory is
         freed, and a new place follows before the next ready or replay."""
-        registered = self._registered
-        identity = registered.id_of(name)
-        before = registered.places[name]
+        identity, place = self._registered.id_of(name), self._registered.places[name]
         if gradient is None:
-            self._refuse_in_use(identity, before)
-            registered.places[name] = before.gone()
+            self._refuse_in_use(identity, place)
+            place.let_go()
             return
-        given = before.moved_to(gradient) or registered.new_place(name, gradient)
-        code = self._library.rebind(self._handle, identity, given.address)
-        if code:
-            self._check_open()
-            self._library.check(code)
-        registered.places[name] = given
+        address = place.address_in(gradient)
+        if not address:
+            given = self._registered.new_place(name, gradient)
+            gradient, address = given.owner, given.address
+        if address != place.address:
+            code = self._library.rebind(self._handle, identity, address)
+            if code:
+                self._check_open()
+                self._library.check(code)
+        place.owner, place.address = gradient, address
 
-    def _refuse_in_use(self, identity, gradient):
+    def _refuse_in_use(self, identity, place):
         """Before its memory is freed: the library says whether a step reads it, as before any move."""
-        if gradient.there and self._handle is not None and os.getpid() == self._process:
-            self._library.check(self._library.rebind(self._handle, identity, gradient.address))
+        if self._step_open and self._handle is not None and os.getpid() == self._process:
+            self._library.check(self._library.rebind(self._handle, identity, place.address))
 
     def agree(self):
         """Fixes the table and agrees on the plan with all ranks; the first step does it if needed."""
@@ -183,6 +186,7 @@ class Session:
         """The gradient is complete in memory. Any thread; enqueues only. `name`: or the id that register
         returned, which spares the check that the memory is still where it was."""
         identity = name if isinstance(name, int) else self._registered.still_there(name)
+        self._step_open = True
         code = self._library.ready(self._handle, identity)
         if code:
             self._check_open()
@@ -193,6 +197,7 @@ class Session:
         error nothing was applied."""
         numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
         self._call("ringwood_finish_step", byref(numbers))
+        self._step_open = False
         if self._on_request:
             self._given = []
         return step_result_of(numbers)

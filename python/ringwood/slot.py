@@ -93,7 +93,7 @@ class InPlace:
         """Where the training loop replaced the gradient (zero_grad with set_to_none=True), the session
         hears of its new place."""
         if gradient.data_ptr() != self._address:
-            if not gradient.is_contiguous() or gradient.is_neg():
+            if gradient.is_neg() or not gradient.is_contiguous():
                 gradient = self.parameter.grad = plain(gradient).contiguous()
             self._move(session, gradient)
         self._stream.follow(gradient)

@@ -41,8 +41,8 @@ class OptimizerWrapper(torch.optim.Optimizer):
     def _refuse_strangers(self, known):
         """`known`: ids of the parameters that are exchanged. Another one that the optimizer updates would drift away
         from the other ranks' in silence."""
-        strangers = sum(id(parameter) not in known for group in self.param_groups for parameter in group["params"]
-                        if parameter.requires_grad)
+        strangers = sum(parameter.requires_grad for group in self.param_groups for parameter in group["params"]
+                        if id(parameter) not in known)
         if strangers:
             raise RefusedError(f"{strangers} parameter(s) of the optimizer were added, replaced or unfrozen since the "
                                f"ranks agreed on the plan: make them, trainable, before the {type(self).__name__}, and "

@@ -1,5 +1,6 @@
 """zero_grad(set_to_none=True) frees the gradients, and steps are those of gradients that stay: with parameters that
-get none, too, and where a rank has no samples. On a device that is the default."""
+get none, too, and where a rank has no samples. On a device that is the default. The library is asked and told only where
+it has to be: zero_grad comes between two steps, and a gradient at the place of the one before is where the library knows."""
 
 import sys
 import weakref
@@ -49,6 +50,19 @@ if optimizer.weight:
     layer(torch.ones(1, 2)).sum().backward()
 optimizer.step()
 assert torch.equal(layer.weight.grad, torch.ones(2, 2)), layer.weight.grad
+library, told, kept = optimizer.session._library, [], [layer.weight.grad, layer.bias.grad]
+tell, library.rebind = library.rebind, lambda *place: told.append(place) or tell(*place)
+optimizer.zero_grad(set_to_none=True)
+layer.weight.grad, layer.bias.grad = kept[0].zero_(), kept[1].zero_()
+optimizer.weight = 1.0
+layer(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+assert not told and layer.weight.grad is kept[0] and torch.equal(kept[0], torch.ones(2, 2)), (told, kept)
+optimizer.zero_grad(set_to_none=True)
+layer(torch.ones(1, 2)).sum().backward()
+assert len(told) == 2 and torch.equal(layer.weight.grad, torch.ones(2, 2)), told
+library.rebind = tell
+optimizer.step()
 rw.shutdown()
 optimizer.zero_grad()  # after the end, too
 assert layer.weight.grad is None
