@@ -29,7 +29,8 @@ Status PlanInForce::Ready(int id) {
   absl::MutexLock lock(&mutex_);
   RW_RETURN_IF_ERROR(table_->CheckId(id));
   if (pipeline_ != nullptr) {
-    return Annotate(pipeline_->Ready(table_->IndexOf(id)), "tensor '" + table_->name(id) + "'");
+    const Status ready = pipeline_->Ready(table_->IndexOf(id));
+    return ready.ok() ? ready : Annotate(ready, "tensor '" + table_->name(id) + "'");
   }
   if (early_ready_[id]) {
     return AlreadyExists("tensor '" + table_->name(id) + "' is ready twice in one step");

@@ -121,9 +121,10 @@ Value Peek(const ringwood_session* handle, Value otherwise, Look look) {
 template <typename Call>
 int Look(const ringwood_session* handle, Call call) {
   if (const int usable = CheckHandle(handle); usable != RINGWOOD_OK) return usable;
-  constexpr int kNone = -1;  // no session is there to answer with this code
-  const int code = Peek(handle, kNone, [&](auto& open) { return Run([&] { return call(open); }); });
-  return code == kNone ? Answer(RINGWOOD_REFUSED, kClosed) : code;
+  auto* const open = const_cast<ringwood_session*>(handle);
+  absl::ReaderMutexLock lock(&open->mutex);
+  if (open->session == nullptr) return Answer(RINGWOOD_REFUSED, kClosed);
+  return Run([&] { return call(*open->session); });
 }
 
 // No version of a struct is larger: a larger size was never set.
