@@ -4,9 +4,10 @@
 
 Models: the CNN of examples/fashion_mnist.py with SGD, momentum and density 0.01 (1.25 million parameters, batches of 128
 over all ranks), and the GPT of examples/local_steps.py with AdamW, dense (0.1 and 3.2 million parameters, 16 windows of
-64 characters). A turn is three starts of a job on one store: 20 steps up to a checkpoint, so many logged steps without one,
-and the replay of these. Told are steps/s, between the first and the last of them, and their ratio. `--worker` is what the
-ranks run.
+64 characters), the larger one also with AdamW(fused=True). A turn is three starts of a job on one store: 20 steps up to a
+checkpoint, so many logged steps without one, and the replay of these. Told are steps/s, between the first and the last of
+them, and their ratio, which others on the machine change: the starts follow each other. So told is also rank 0's processor
+time of a step, and its ratio. `--worker` is what the ranks run.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release"))
 CHECKPOINT_AT, TARGET = 20, 10
-GPTS = {"gpt": (2, 64), "larger gpt": (4, 256)}  # layers, width
+GPTS = {"gpt": (2, 64, False), "larger gpt": (4, 256, False), "larger gpt, fused": (4, 256, True)}  # layers, width, fused
 MODELS = ("cnn", *GPTS)
 
 
@@ -37,9 +38,14 @@ def training_of(name, ranks):
         optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
         return model, optimizer, 0.01, lambda: torch.nn.functional.cross_entropy(model(images), labels)
     import local_steps
-    model = local_steps.GPT(128, 64, *GPTS[name], 4)
+    layers, width, fused = GPTS[name]
+    model = local_steps.GPT(128, 64, layers, width, 4)
     windows = local_steps.windows_of(torch.randint(128, (4096,)), torch.arange(16 // ranks) * 64, 64)
-    return model, torch.optim.AdamW(model.parameters(), 1e-3), 1.0, lambda: model(windows)
+    return model, torch.optim.AdamW(model.parameters(), 1e-3, fused=fused), 1.0, lambda: model(windows)
+
+
+def now():
+    return time.monotonic(), time.process_time()
 
 
 def work(name, until, file):
@@ -52,10 +58,10 @@ def work(name, until, file):
     optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), density=density, route=route)
     rw.broadcast_parameters(model.state_dict())
     times = []
-    rw.resume(model, optimizer, before_step=lambda: times.append(time.monotonic()))
+    rw.resume(model, optimizer, before_step=lambda: times.append(now()))
     replayed, times = times, []
     while optimizer.session.step < until:
-        times.append(time.monotonic())
+        times.append(now())
         optimizer.zero_grad()
         loss_of().backward()
         optimizer.step()
@@ -76,24 +82,26 @@ def start(name, ranks, until, folder):
     return json.loads(report.read_text())
 
 
-def rate(times):
-    return (len(times) - 1) / (times[-1] - times[0])
+def of_a_step(times):
+    """(seconds, processor seconds)."""
+    return [(last - first) / (len(times) - 1) for first, last in zip(times[0], times[-1])]
 
 
 def turn(name, ranks, steps):
-    """(trained, replayed) steps/s."""
+    """(trained, replayed): seconds and processor seconds of a step."""
     with tempfile.TemporaryDirectory() as folder:
         start(name, ranks, CHECKPOINT_AT, folder)
         trained = start(name, ranks, CHECKPOINT_AT + steps, folder)["trained"]
         replayed = start(name, ranks, CHECKPOINT_AT + steps + 1, folder)["replayed"]
     if len(replayed) != steps:
         sys.exit(f"{name}: {len(replayed)} of {steps} steps were replayed")
-    return rate(trained), rate(replayed)
+    return of_a_step(trained), of_a_step(replayed)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--worker", nargs=3, metavar=("MODEL", "UNTIL", "FILE"))
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=2)
@@ -102,13 +110,15 @@ def main():
         name, until, file = arguments.worker
         work(name, int(until), file)
         return
-    for name in MODELS:
+    for name in arguments.models:
         turns = [turn(name, arguments.ranks, arguments.steps) for _ in range(arguments.turns)]
-        ratios = sorted(replayed / trained for trained, replayed in turns)
-        trained, replayed = (statistics.median(each) for each in zip(*turns))
+        trained, replayed = ([statistics.median(column) for column in zip(*each)] for each in zip(*turns))
+        ratios, spent = (sorted(before[i] / after[i] for before, after in turns) for i in (0, 1))
         ratio = statistics.median(ratios)
-        print(f"{name}: trained {trained:.0f}, replayed {replayed:.0f} steps/s: {ratio:.1f} times ({ratios[0]:.1f} to "
-              f"{ratios[-1]:.1f}), target {TARGET}: {'reached' if ratio >= TARGET else 'missed'}", flush=True)
+        print(f"{name}: trained {1 / trained[0]:.0f}, replayed {1 / replayed[0]:.0f} steps/s: {ratio:.1f} times "
+              f"({ratios[0]:.1f} to {ratios[-1]:.1f}), target {TARGET}: {'reached' if ratio >= TARGET else 'missed'}; "
+              f"rank 0's processor time {trained[1] * 1e3:.1f} and {replayed[1] * 1e3:.1f} ms a step: "
+              f"{statistics.median(spent):.1f} times ({spent[0]:.1f} to {spent[-1]:.1f})", flush=True)
 
 
 if __name__ == "__main__":
