@@ -86,7 +86,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self.averaged = False  # the gradients are averages that were not used yet
         self._by_hand = False  # synchronize() was called for them
         self._again = 0        # exchanges of gradients that held an average already
-        self._changes = Changes()
+        self._changes = Changes(scales=scaler is not None)
         self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
         self._absent = []      # indices of parameters that the step leaves alone
         self._gradients = Gradients(self, self._exchange, job.backward, slots, stream, backward_passes_per_step,
@@ -143,8 +143,11 @@ class DistributedOptimizer(OptimizerWrapper):
         """Does the steps of the update log again, if there are any: on every rank, after the checkpoint is restored and
         before the first backward. Returns how many. `before_step`: what the loop does between backward and step(),
         such as clipping the gradients; `after_step`: what it does after step(), such as averaging weights. Learning
-        rates and the other numbers of the groups come from the log."""
+        rates and the other numbers of the groups come from the log, and so does the state of the `scaler`, whose step and
+        update are done here."""
         count = 0
+        if self._scaler is not None and self.session.replays:
+            self._scaler.scale(self._gradients.slots[0].parameter.new_zeros(()))  # which makes what its unscale_ needs
         while self.session.replays:
             self._gradients.hold()  # each time: after_step may let them go
             replayed = repeated(self.session, self.session.replay)
@@ -153,16 +156,21 @@ class DistributedOptimizer(OptimizerWrapper):
             self.last, content = replayed
             note = Note(content)
             if note.changed and before_step is None:
-                raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ does: "
-                                   "the update log has the averages before that. Give before_step= what it did")
-            self._settle(note.absent)
-            self.committed_before, self._committed = self._committed, self.session.step
+                raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ and unscale_ "
+                                   "do: the update log has the averages before that. Give before_step= what it did")
             note.set_groups(self.param_groups)
             note.set_scaler(self._scaler)
+            self._gradients.take_scale()
+            self._gradients.weight = self.weight
+            self._settle(note.absent)
+            self.averaged = self._by_hand = True
             if before_step is not None:
                 before_step()
-            if not self.last.skipped:
-                self._update()
+            if self._scaler is None:
+                self.step()
+            else:
+                self._scaler.step(self)
+                self._scaler.update()
             if self._training is not None:
                 self._training.replayed(self.last)
             if after_step is not None:

@@ -16,19 +16,28 @@ PLAIN = (bool, int, float, str, type(None))
 
 class Changes:
     """Finds gradients that were changed between the commit and the update, such as by clipping: a replay has to do the
-    same."""
+    same. PyTorch counts what changes a tensor, except for the unscale_ of a GradScaler: so the values of one are kept.
+    `scales`: the optimizer knows its GradScaler, and a replay does what that does."""
 
-    def __init__(self):
+    def __init__(self, scales):
         self.any = False
-        self._averages = []
+        self._scales = scales
+        self._averages, self._sample = [], ()
 
     def averaged(self, parameters):
         self._averages = [(p, p.grad, p.grad._version) for p in parameters if p.grad is not None]
+        if self._scales:
+            return
+        smallest = sorted((gradient for _, gradient, _ in self._averages), key=torch.Tensor.numel)
+        self._sample = next(((each, each.clone()) for each in smallest if each.any()), ())
 
     def used(self):
         self.any |= any(p.grad is not gradient or gradient._version != version
                         for p, gradient, version in self._averages)
-        self._averages = []
+        if self._sample:
+            gradient, before = self._sample
+            self.any |= bool(((gradient != before) & ~before.isnan()).any())
+        self._averages, self._sample = [], ()
 
 
 def note_of(groups, scaler, absent, changed):

@@ -79,6 +79,26 @@ def test_the_log_leaves_room_for_the_checkpoints_beside_it(small_disk):
     assert "the update log goes on with step 61" in ended.output, ended.output
 
 
+def lives_with_a_scaler(folder, known):
+    """How the life after the one that was killed ended."""
+    for resume in ((), ("--resume",)):
+        ended = run([PROGRAM, "run", "-np", 1, "--store", folder / "store", "--update-log", *resume, "--", sys.executable,
+                     JOBS / "optimizer" / "replayed_scaler.py", folder, known])
+    return ended
+
+
+def test_the_optimizers_gradscaler_is_replayed_with_its_unscale_and_update(tmp_path):
+    pytest.importorskip("torch")
+    ended = lives_with_a_scaler(tmp_path, "known")
+    assert ended.code == 0 and "9 logged steps replayed" in ended.output, ended.output
+
+
+def test_gradients_that_another_gradscaler_has_unscaled_are_refused_in_a_replay(tmp_path):
+    pytest.importorskip("torch")
+    ended = lives_with_a_scaler(tmp_path, "unknown")
+    assert ended.code != 0 and "Give before_step=" in ended.output, ended.output
+
+
 def newest_checkpoint(folder):
     listed = run([PROGRAM, "checkpoint", "list", "--store", folder / "store", "--json"])
     return max(found["step"] for found in json.loads(listed.output) if found["complete"])
