@@ -222,7 +222,11 @@ RoundSummary Pipeline::Summary() const {
     (plan_.groups[g].route == "ring" ? summary.dense_bytes : summary.sparse_bytes) +=
         exchange.sent_bytes();
   }
-  if (totals_ != nullptr) summary.totals = totals_->totals();
+  if (totals_ != nullptr) {
+    summary.totals = totals_->totals();
+    // They began before the results were there. What only a result shows, all ranks see in it.
+    summary.totals->skipped |= summary.non_finite;
+  }
   return summary;
 }
 
