@@ -96,7 +96,6 @@ StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, const C
 }
 
 Status EpochChange::Connect(EpochLink* link, TimePoint end) {
-  worker_.table->TakeWorld(link->place().world);
   worker_.checkpoints->Resume();
   entered_(link);
   RW_RETURN_IF_ERROR(link->Connect(std::max(end - Now(), Seconds(1))));

@@ -26,7 +26,6 @@
 #include "client/state_exchange.h"
 #include "client/step_protocol.h"
 #include "client/tensor_states.h"
-#include "client/tensor_table.h"
 
 namespace ringwood {
 
@@ -36,7 +35,6 @@ class EpochChange {
   struct Worker {
     const SessionOptions& options;
     Connection* connection;
-    TensorTable* table;
     PlanInForce* plan;
     PlanAgreement* agreement;
     Replanner* replanner;

@@ -77,8 +77,8 @@ Status Session::Enter() {
                                       updates_.CheckpointEnded(step, complete);
                                     });
   change_ = std::make_unique<EpochChange>(
-      EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &replanner_,
-                          &steps_, checkpoints_.get(), &states_, &state_},
+      EpochChange::Worker{options_, connection_.get(), &plan_, &agreement_, &replanner_, &steps_,
+                          checkpoints_.get(), &states_, &state_},
       [this](EpochLink* link) { Entered(link); });
   steps_.StartFrom(joined, connection_.get());
   if (joined.has_checkpoint()) {
@@ -102,6 +102,7 @@ void Session::TakeNumbers(const EpochLink& link) {
 
 void Session::Entered(EpochLink* link) {
   TakeNumbers(*link);
+  table_.TakeWorld(world_);
   SetLogPlace(epoch_, step());
   link->Listen([this, elastic = link->elastic()](const Status& failure) {
     plan_.Fail(failure);

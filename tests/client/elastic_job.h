@@ -388,6 +388,7 @@ struct ElasticJob {
   std::string wire = "fp32";
   MemoryStore* store = nullptr;  // where the test has one
   std::function<std::unique_ptr<UpdateClient>()> updates = nullptr;
+  std::function<void(SessionOptions*)> options = nullptr;  // what else they are
 };
 
 // Runs `rank` with an open session of its own in a thread for each slot and waits for all.
@@ -406,6 +407,7 @@ inline void RunElasticJob(
       options.wire = job.wire;
       options.join_timeout_seconds = 60;
       options.log_level = "error";
+      if (job.options) job.options(&options);
       Parts parts;
       parts.make_fabric = [&](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
         return network->MakeFabric(net);

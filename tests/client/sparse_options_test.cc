@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/random.h"
+#include "tests/client/elastic_job.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
@@ -46,6 +47,25 @@ TEST(SparseOptions, AClippedGradientIsAllThatIsAppliedAndOwed) {
     EXPECT_TRUE(session.Close("").ok());
   });
   EXPECT_EQ(in, out);
+}
+
+// Four take part in the first epoch of a job that was started with two ranks and two spares. Each
+// clips a gradient of norm 16 to 16 / sqrt(4).
+TEST(SparseOptions, ClippingCountsTheRanksOfTheEpochAndNotThoseOfTheStart) {
+  ElasticJob job{.world = 4};
+  job.options = [](SessionOptions* options) {
+    options->world = 2;
+    options->clip_norm = 16;
+  };
+  InProcessNetwork network;
+  RunElasticJob(job, &network, [&](std::unique_ptr<Session> session, int, ElasticCoordinator&) {
+    Gradient gradient(*session, "sparse", kOptionElements, "sparse", 1);
+    gradient.data[5] = 16;
+    ASSERT_TRUE(session->Ready(gradient.id).ok());
+    ASSERT_TRUE(session->FinishStep().ok());
+    EXPECT_EQ(gradient.data[5], 8);
+    EXPECT_TRUE(session->Close("").ok());
+  });
 }
 
 TEST(SparseOptions, ATensorsOwnClipNormGoesBeforeTheSessions) {
