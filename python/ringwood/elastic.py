@@ -14,6 +14,7 @@ from .local.local_steps import LocalSteps
 from .optimizer import DistributedOptimizer
 from .parts import Parts
 from .passes.forward import before_forward
+from .replay import numbers_of, set_numbers
 from .sampler import Sampler
 from .state import state_items, state_of_items
 
@@ -35,6 +36,8 @@ class Elastic:
                                "samplers hand out is lost with the rank that it was handed to")
         self._model, self._optimizer, self._sampler, self._parts = model, optimizer, sampler, Parts(parts)
         self._session = optimizer.session
+        # A scheduler makes the next learning rate of the present one, which LocalSteps keeps as the rank's own.
+        self._scheduled = any(getattr(part, "optimizer", None) in (optimizer, optimizer.inner) for part in parts.values())
         refuse_differences(self._session, sampler.settings)
         optimizer.follow(self)
         job.current().elastic = True
@@ -77,13 +80,14 @@ class Elastic:
     def items(self):
         """Name -> bytes or tensor: the state between two steps, alike on all ranks in names and sizes."""
         tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.shared_state(),
-                "sampler": self._sampler.state_dict(), "parts": self._parts.states()}
+                "sampler": self._sampler.state_dict(), "parts": self._parts.states(),
+                "groups": numbers_of(self._optimizer.param_groups) if self._scheduled else []}
         return state_items(tree, self.SKELETON)
 
     def load(self, read):
         """`read`: name -> the bytes that another rank had under it."""
         state = state_of_items(read, self.SKELETON)
-        if set(state) != {"model", "optimizer", "sampler", "parts"}:
+        if set(state) != {"model", "optimizer", "sampler", "parts", "groups"}:
             raise RefusedError("the state of the other ranks is not that of an elastic training")
         self._parts.refuse_others(state["parts"], "the other ranks' state")
         self._model.load_state_dict(state["model"])
@@ -91,3 +95,4 @@ class Elastic:
         self._sampler.load_state_dict(state["sampler"])
         for name in self._parts:
             self._parts.load(name, state["parts"][name])
+        set_numbers(self._optimizer.param_groups, state["groups"])

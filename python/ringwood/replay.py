@@ -44,12 +44,27 @@ def note_of(groups, scaler, absent, changed):
     """Compressed JSON: hundreds of groups that are nearly alike have to fit into a note (64 KiB). `groups`: of the
     optimizer. `absent`: indices of parameters without a gradient anywhere. `changed`: earlier steps changed their
     averages."""
-    note = {"groups": [{key: _plain(value) for key, value in group.items() if key != "params" and _is_plain(value)}
-                       for group in groups],
-            "absent": absent, "changed": changed}
+    note = {"groups": numbers_of(groups), "absent": absent, "changed": changed}
     if scaler is not None:
         note["scaler"] = scaler.state_dict()
     return zlib.compress(json.dumps(note).encode(), level=1)
+
+
+def numbers_of(groups):
+    """The learning rate and the other numbers of each of an optimizer's groups, as set_numbers takes them."""
+    return [{key: _plain(value) for key, value in group.items() if key != "params" and _is_plain(value)} for group in groups]
+
+
+def set_numbers(groups, kept):
+    """`groups`: as many as `kept` has."""
+    for group, numbers in zip(groups, kept):
+        for key, value in numbers.items():
+            if isinstance(value, dict):
+                group[key].fill_(value["tensor"])
+            elif isinstance(group.get(key), tuple):
+                group[key] = tuple(value)
+            else:
+                group[key] = value
 
 
 def _is_plain(value):
@@ -77,14 +92,7 @@ class Note:
         if kept and len(kept) != len(groups):
             raise RefusedError(f"the optimizer has {len(groups)} parameter groups, the logged steps were done with "
                                f"{len(kept)}")
-        for group, numbers in zip(groups, kept):
-            for key, value in numbers.items():
-                if isinstance(value, dict):
-                    group[key].fill_(value["tensor"])
-                elif isinstance(group.get(key), tuple):
-                    group[key] = tuple(value)
-                else:
-                    group[key] = value
+        set_numbers(groups, kept)
 
     def set_scaler(self, scaler):
         if scaler is not None and "scaler" in self._kept:

@@ -1,5 +1,7 @@
-"""Local steps while a rank dies and comes back: FOLDER DELAY. Rank 1 of the first start kills itself in a round."""
+"""Local steps while a rank dies and comes back: FOLDER DELAY. Rank 1 of the first start kills itself in a round.
+Who comes has the others' learning rate."""
 
+import math
 import os
 import pathlib
 import signal
@@ -17,7 +19,8 @@ inner = torch.optim.AdamW(model.parameters(), lr=0.01)
 rw.init()
 optimizer = rw.LocalSteps(model, inner, every=4, delay=delay, density=0.1)
 sampler = rw.Sampler(600, 4 * 24, seed=2, ahead=1 if delay else 0)  # a step of the sampler is a round
-rw.elastic(model, optimizer, sampler)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.99)
+rw.elastic(model, optimizer, sampler, scheduler=scheduler)
 rw.broadcast_parameters(model.state_dict())
 data = torch.randn(600, 80, generator=torch.Generator().manual_seed(3))
 session, killed = optimizer.session, folder / "killed"
@@ -37,6 +40,7 @@ while True:
             optimizer.zero_grad()
             (model(data[batch]) - data[batch].flip(1)).square().mean().backward()
             optimizer.step()
+            scheduler.step()
             assert average._ranks() == session.world
             assert session.step - optimizer.committed_before <= 1, "also where a rank came, or was away"
             steps += 1
@@ -47,4 +51,6 @@ optimizer.join()
 state = [p.tolist() for p in model.parameters()]
 assert len(set(rw.gather_texts(str(state)))) == 1, "ranks differ after join()"
 assert rounds == list(range(rounds[0], rounds[-1] + 1)), "every round was applied once"
+rate = inner.param_groups[0]["lr"]
+assert math.isclose(rate, 0.01 * 0.99 ** (scheduler.last_epoch // 5)), f"the learning rate is {rate}, after {scheduler.last_epoch} steps"
 print(f"rank {rw.rank()}: {'came and ' if came else ''}did {steps} steps, rounds {rounds[0]} to {rounds[-1]}", flush=True)
