@@ -13,6 +13,10 @@ def trained(model, optimizer):
     """[(name, parameter)] that the optimizer updates, in the model's order; each has a name."""
     if not isinstance(model, torch.nn.Module):
         raise InvalidError(f"the model of LocalSteps is a {type(model).__name__}: pass the model itself")
+    for name, parameter in model.named_parameters():
+        if torch.nn.parameter.is_lazy(parameter) or parameter.is_meta:
+            raise InvalidError(f'the parameter "{name}" of a lazy module, or on the device "meta", has no values yet: run a batch '
+                               "through the model first, or model.to_empty(device=…)")
     updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
     named = [(name, p) for name, p in model.named_parameters() if id(p) in updated and p.numel()]
     if len(named) < len(updated):

@@ -36,6 +36,8 @@ refused("is a list: pass the model itself", every=4, model=list(model.parameters
 refused("is a float: rw.Nesterov()", every=4, outer=0.7)
 turning = torch.nn.ParameterDict({"phase": torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))})
 refused('"phase" is torch.complex64', every=4, model=turning, parameters=turning.parameters)
+for hollow in (torch.nn.Linear(2, 2, device="meta"), torch.nn.LazyLinear(2)):
+    refused('"weight" of a lazy module, or on the device "meta"', every=4, model=hollow, parameters=hollow.parameters)
 for outer in (dict(momentum=1), dict(momentum=0), dict(lr=0)):
     try:
         rw.Nesterov(**outer)
