@@ -18,6 +18,8 @@ from .replay import numbers_of, set_numbers
 from .sampler import Sampler
 from .state import state_items, state_of_items
 
+SKELETON_STEP = 4096  # bytes; many times what the numbers of a training differ by
+
 
 class Elastic:
     """`model`: its parameters and buffers. `optimizer`: a DistributedOptimizer, or LocalSteps, whose rounds are the
@@ -82,7 +84,9 @@ class Elastic:
         tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.shared_state(),
                 "sampler": self._sampler.state_dict(), "parts": self._parts.states(),
                 "groups": numbers_of(self._optimizer.param_groups) if self._scheduled else []}
-        return state_items(tree, self.SKELETON)
+        items = state_items(tree, self.SKELETON)
+        items[self.SKELETON] = _in_steps(items[self.SKELETON])
+        return items
 
     def load(self, read):
         """`read`: name -> the bytes that another rank had under it."""
@@ -96,3 +100,9 @@ class Elastic:
         for name in self._parts:
             self._parts.load(name, state["parts"][name])
         set_numbers(self._optimizer.param_groups, state["groups"])
+
+
+def _in_steps(skeleton):
+    """With white space behind it, so that its size is the same where its numbers have a few digits more or less: ranks that
+    train on their own between exchanges may have counted other steps, or have another scale."""
+    return skeleton.ljust(-(-len(skeleton) // SKELETON_STEP) * SKELETON_STEP)

@@ -12,10 +12,13 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "python"))
 torch = pytest.importorskip("torch")
 
+from ringwood import elastic  # noqa: E402
 from ringwood.checkpoint import Checkpoint  # noqa: E402
 from ringwood.interface.results import StepResult  # noqa: E402
 from ringwood.local.local_steps import LocalSteps  # noqa: E402
 from ringwood.local.rounds import Schedule  # noqa: E402
+from ringwood.memory import bytes_of  # noqa: E402
+from ringwood.sampler import Sampler  # noqa: E402
 
 
 class Session:
@@ -29,6 +32,9 @@ class Session:
         self.receiving = away == 0
 
     def register(self, *_, **__):
+        pass
+
+    def state_on_request(self):
         pass
 
     def agree(self):
@@ -93,3 +99,23 @@ def test_the_samples_of_a_round_that_began_without_this_rank_are_left_out():
     assert list(LocalSteps.batches(optimizer, [1, 2])) == [] and len(list(LocalSteps.batches(optimizer, [3, 4]))) == 2
     optimizer._left_out = 8  # that round is over
     assert len(list(LocalSteps.batches(optimizer, [3, 4]))) == 2
+
+
+def test_ranks_that_count_their_steps_differently_give_a_state_of_one_size(monkeypatch):
+    """With a delay a rank that came has taken some steps more than the others, and its scheduler's numbers other digits:
+    the next one to come gets the state from all of them."""
+    monkeypatch.setattr(elastic, "refuse_differences", lambda *_: None)
+    monkeypatch.setattr(elastic.job, "current", SimpleNamespace)
+
+    def sizes(steps):
+        model = torch.nn.Linear(2, 2)
+        job = SimpleNamespace(session=Session((), None, None, None), leaving=[], claim=lambda owner: None)
+        optimizer = LocalSteps(job, model, torch.optim.SGD(model.parameters(), lr=0.1), every=20, delay=2)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
+        training = elastic.Elastic(model, optimizer, Sampler(100, 10), scheduler=scheduler)
+        for _ in range(steps):
+            optimizer.step()
+            scheduler.step()
+        return [(name, bytes_of(name, value)[1]) for name, value in training.items().items()]
+
+    assert sizes(8) == sizes(10)
