@@ -45,6 +45,8 @@ class AverageAdamW(torch.optim.Optimizer):
             parameters = [p for p in group["params"] if p.grad is not None]
             if any(p.grad.is_sparse for p in parameters):
                 raise InvalidError("AverageAdamW takes no sparse gradients: make the embedding with sparse=False")
+            if any(p.is_complex() for p in parameters):
+                raise InvalidError("AverageAdamW takes no complex parameters: register torch.view_as_real of them")
             for parameter in parameters:
                 self._step(parameter, group, ranks)
         return loss

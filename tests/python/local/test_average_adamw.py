@@ -105,6 +105,10 @@ def test_a_closure_is_called_with_gradients_and_what_it_does_not_take_is_refused
     table(torch.tensor([1])).sum().backward()
     with pytest.raises(InvalidError, match="sparse=False"):
         AverageAdamW(table.parameters(), lambda: 2).step()
+    phases = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+    phases.abs().sum().backward()
+    with pytest.raises(InvalidError, match="view_as_real"):
+        AverageAdamW([phases], lambda: 2).step()
 
 
 @pytest.mark.parametrize("every", [1, 2])
