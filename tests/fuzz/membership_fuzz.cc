@@ -2,7 +2,8 @@
 // membership: it never ends the process, answers every call once, never goes back to an older epoch
 // and lets nothing into the log that a terminal would obey.
 //
-// sources: server/coordinator/membership.cc server/coordinator/gathering/gathering.cc
+// sources: server/coordinator/membership.cc server/coordinator/membership_status.cc
+// sources: server/coordinator/gathering/gathering.cc
 // sources: server/coordinator/epoch/epoch.cc server/coordinator/epoch/presence.cc
 // sources: server/coordinator/epoch/active_plan.cc server/coordinator/roster.cc
 // sources: server/coordinator/epoch/plan_facts.cc server/coordinator/epoch/epoch_plan.cc
