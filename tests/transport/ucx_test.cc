@@ -253,7 +253,9 @@ TEST(Neighbour, MemoryIsReadWhereTheCookieIsFoundOnly) {
   std::byte into[4];
   const Status gone = ReadMemory(1 << 29, address, into);
   EXPECT_EQ(gone.code(), StatusCode::kUnavailable);
-  EXPECT_NE(Message(gone).find("read 4 bytes of process 536870912"), std::string::npos);
+  EXPECT_NE(Message(gone).find("process 536870912 on this host is gone"), std::string::npos);
+  const std::string wrong = Message(ReadMemory(getpid(), 8, into));
+  EXPECT_NE(wrong.find("read 4 bytes of process"), std::string::npos) << wrong;
 }
 
 TEST(Neighbour, APayloadSettlesOnceWhetherItIsReadOrDropped) {

@@ -15,6 +15,9 @@ Status ReadMemory(int pid, uint64_t address, std::span<std::byte> into) {
     const iovec local{into.data(), into.size()};
     const iovec remote{reinterpret_cast<void*>(address), into.size()};
     const ssize_t read = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    if (read < 0 && errno == ESRCH) {
+      return Unavailable(absl::StrFormat("process %d on this host is gone", pid));
+    }
     if (read <= 0) {
       return Unavailable(absl::StrFormat("read %d bytes of process %d on this host: %s",
                                          into.size(), pid, std::strerror(read < 0 ? errno : EIO)));
