@@ -56,7 +56,10 @@ def numbers_of(groups):
 
 
 def set_numbers(groups, kept):
-    """`groups`: as many as `kept` has."""
+    """`kept`: of as many groups, or of none."""
+    if kept and len(kept) != len(groups):
+        raise RefusedError(f"the optimizer has {len(groups)} parameter groups, and its numbers are those of {len(kept)}: make it "
+                           "as the other ranks, or the steps before, have it")
     for group, numbers in zip(groups, kept):
         for key, value in numbers.items():
             if isinstance(value, dict):
@@ -88,11 +91,7 @@ class Note:
 
     def set_groups(self, groups):
         """The numbers with which the step was done."""
-        kept = self._kept.get("groups", [])
-        if kept and len(kept) != len(groups):
-            raise RefusedError(f"the optimizer has {len(groups)} parameter groups, the logged steps were done with "
-                               f"{len(kept)}")
-        set_numbers(groups, kept)
+        set_numbers(groups, self._kept.get("groups", []))
 
     def set_scaler(self, scaler):
         if scaler is not None and "scaler" in self._kept:

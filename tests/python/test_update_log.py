@@ -133,5 +133,7 @@ def test_a_note_has_room_for_a_thousand_groups():
     resumed = groups(0.2)
     replay.Note(content).set_groups(resumed)
     assert [each["lr"] for each in resumed] == [each["lr"] for each in groups(0.1)]
+    with pytest.raises(replay.RefusedError, match="has 999 parameter groups, and its numbers are those of 1000"):
+        replay.set_numbers(resumed[:-1], replay.numbers_of(resumed))  # as by a log, or by the state of other ranks
     with pytest.raises(replay.CorruptError):
         replay.Note(content[:-1])
