@@ -36,8 +36,8 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link, Calls calls) {
   const TimePoint begun = Now();
   const TimePoint end = begun + Seconds(worker_.options.join_timeout_seconds);
   // The failure of the epoch, if it has one already.
-  (*link)->Fail(Aborted(worker_.steps->others_left() ? "others left in order"
-                                                     : "a process was waiting to take part"));
+  (*link)->Fail(Aborted(worker_.departures->left().empty() ? "a process was waiting to take part"
+                                                           : "others left in order"));
   const std::string why = Message((*link)->status());
   Laps laps;
   for (;;) {
@@ -51,7 +51,7 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link, Calls calls) {
     RW_RETURN_IF_ERROR(worker_.plan->Detach(true));
     if (worker_.steps->in_doubt()) ForgetDebt(**link);
     worker_.states->ForgetReaches();  // who comes now does not know them
-    worker_.steps->TakeInheritance();
+    worker_.departures->EpochOver();
     laps.Done("settled");
     *link = std::move(next);  // the old heartbeats end
     laps.Done("left the old epoch");
@@ -59,6 +59,7 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link, Calls calls) {
     laps.Done("connected");
     if (running.ok()) running = Agree(link->get());
     laps.Done("agreed");
+    if (worker_.departures->gone()) return running;
     if (running.ok()) break;
     (*link)->Fail((*link)->Named(running));
     if (!(*link)->Recovers() || Now() >= end) return running;

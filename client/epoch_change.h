@@ -7,7 +7,8 @@
 //   Join with what this worker has                     the old heartbeats go on meanwhile
 //   the round in doubt is applied or dropped           as the coordinator has decided
 //   the tensors' states leave the old plan             so do the ready marks of an open round
-//   heartbeats, data plane, plan of the new place      what was ready is exchanged again
+//   heartbeats, data plane, plan of the new place      who was to leave before leaves here
+//   the plan starts                                    what was ready is exchanged again
 //
 // Trainer's thread, inside a blocking call.
 #pragma once
@@ -20,6 +21,7 @@
 #include "base/status.h"
 #include "client/checkpoints.h"
 #include "client/connection/epoch_link.h"
+#include "client/departures.h"
 #include "client/options/options.h"
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
@@ -38,6 +40,7 @@ class EpochChange {
     PlanInForce* plan;
     PlanAgreement* agreement;
     Replanner* replanner;
+    Departures* departures;
     StepProtocol* steps;
     Checkpoints* checkpoints;
     TensorStates* states;
@@ -55,7 +58,8 @@ class EpochChange {
   };
 
   // Replaces `link`, whose epoch is over, by that of an epoch that runs; when that one ends on the
-  // way, by the next: at most for the join timeout. After an error the job is over for this worker.
+  // way, by the next: at most for the join timeout. After an error the job is over for this worker,
+  // and also where it has left it there.
   Status Run(std::unique_ptr<EpochLink>* link, Calls calls);
 
  private:

@@ -59,6 +59,9 @@ Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committe
   if (link->elastic()) states_->ForgetReaches();  // other ranks may begin without the checkpoint
   replanner_->TakeDelay(link);
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
+  if (link->elastic()) RW_RETURN_IF_ERROR(departures_->Late(link));
+  if (departures_->gone()) return OkStatus();
+  if (!departures_->left().empty()) return Aborted("ranks have left in order as the epoch began");
   agreed_ = true;
   return plan_->Start();
 }

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "client/checkpoint/restore.h"
 #include "client/connection/epoch_link.h"
+#include "client/departures.h"
 #include "client/options/options.h"
 #include "client/plan_in_force.h"
 #include "client/replanner.h"
@@ -23,14 +24,19 @@ class PlanAgreement {
  public:
   // All outlive this.
   PlanAgreement(const SessionOptions& options, const TensorTable& table, TensorStates* states,
-                PlanInForce* plan, Replanner* replanner)
-      : options_(options), table_(table), states_(states), plan_(plan), replanner_(replanner) {}
+                PlanInForce* plan, Replanner* replanner, Departures* departures)
+      : options_(options),
+        table_(table),
+        states_(states),
+        plan_(plan),
+        replanner_(replanner),
+        departures_(departures) {}
 
   bool agreed() const { return agreed_; }  // the table is fixed, a plan is in force
 
   // Collective, once an epoch: from step `committed` on, whose next has `weight`, with the states
   // that `restore` has (null: those that are here). After an error the epoch has failed, unless
-  // rank 0 could not make its proposal.
+  // rank 0 could not make its proposal. Ranks may leave with it: that is Aborted for the others.
   Status Agree(uint64_t committed, double weight, Restore* restore, EpochLink* link);
 
   // Collective: to the plan that `commit` has. After an error the epoch has failed.
@@ -47,6 +53,7 @@ class PlanAgreement {
   TensorStates* const states_;
   PlanInForce* const plan_;
   Replanner* const replanner_;
+  Departures* const departures_;
   bool agreed_ = false;
 };
 

@@ -77,8 +77,8 @@ Status Session::Enter() {
                                       updates_.CheckpointEnded(step, complete);
                                     });
   change_ = std::make_unique<EpochChange>(
-      EpochChange::Worker{options_, connection_.get(), &plan_, &agreement_, &replanner_, &steps_,
-                          checkpoints_.get(), &states_, &state_},
+      EpochChange::Worker{options_, connection_.get(), &plan_, &agreement_, &replanner_,
+                          &departures_, &steps_, checkpoints_.get(), &states_, &state_},
       [this](EpochLink* link) { Entered(link); });
   steps_.StartFrom(joined, connection_.get());
   if (joined.has_checkpoint()) {
@@ -165,7 +165,7 @@ Session::~Session() {
 Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   // A failed checkpoint was logged: it does not make a finished run a failed one.
-  const bool in_order = failure.empty() && (steps_.left() || link_->status().ok());
+  const bool in_order = failure.empty() && (departures_.gone() || link_->status().ok());
   if (in_order) {
     const WhileSaving saving(connection_->progress());
     (void)checkpoints_->Wait();
@@ -246,6 +246,7 @@ StatusOr<StepResult> Session::FinishStep() {
     if (const std::optional<StepResult> settled = steps_.TakeSettled()) {
       CallsOver();
       state_.Stepped();
+      if (departures_.gone()) Left();
       return *settled;
     }
     RW_RETURN_IF_ERROR(Agree());
@@ -260,11 +261,7 @@ StatusOr<StepResult> Session::FinishStep() {
       SetLogPlace(epoch_, result->step);
       CallsOver();
       state_.Stepped();
-      if (steps_.left()) {
-        Left();
-      } else if (steps_.others_left()) {
-        (void)ChangeEpoch();  // the next call returns an error
-      }
+      if (steps_.some_leave()) EndStepOfLeavers();
       return result;
     }
     if (link_->status().ok()) return result;  // refused, nothing ran
@@ -282,6 +279,17 @@ Status Session::LeaveAfterStep() {
   RW_RETURN_IF_ERROR(CheckMayLeave());
   steps_.Leave();
   return OkStatus();
+}
+
+// The step is committed: what fails is said by the next call.
+void Session::EndStepOfLeavers() {
+  Status changed;
+  if (!departures_.gone()) changed = ChangeEpoch();
+  if (departures_.gone()) return Left();
+  if (changed.ok() || !departures_.leaves()) return;
+  Log(LogLevel::kWarning,
+      absl::StrFormat("rank %d leaves, and what it owes may not have come to the others: %s",
+                      link_->slot(), Message(changed)));
 }
 
 void Session::Left() {
@@ -302,7 +310,7 @@ Status Session::TakeState() {
                         step() - 1, step() + 1));
     return taken;
   }
-  link_->Fail(steps_.others_left() ? taken : link_->Named(taken));
+  link_->Fail(steps_.some_leave() ? taken : link_->Named(taken));
   return Annotate(taken, absl::StrFormat("rank %d: the state of the job", link_->slot()));
 }
 

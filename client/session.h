@@ -150,6 +150,8 @@ class Session {
   std::string NoStateYet(const char* what) const;
   Status CheckNotAway() const;
   Status CheckMayLeave();
+  Status LeaveNow();
+  void EndStepOfLeavers();
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
@@ -162,12 +164,13 @@ class Session {
   Replanner replanner_{options_, table_};
   UpdateWriter updates_;
   PlanInForce plan_{&table_, &states_, &updates_, &observers_};
-  PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
+  Departures departures_{table_, &states_};
+  PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_, &departures_};
   SaveClock saves_{Now(), 0};
   bool said_interval_ = false;
   UpdateReader replay_;
-  StepProtocol steps_{table_,      &states_,  &plan_,  &agreement_,
-                      &replanner_, &updates_, &saves_, &observers_};
+  StepProtocol steps_{table_,       &states_,  &plan_,  &agreement_, &replanner_,
+                      &departures_, &updates_, &saves_, &observers_};
   StateExchange state_;
   uint64_t calls_ = 0;  // to all ranks since the last step, whose results are here
   bool lost_ = false;   // a member, after some of them

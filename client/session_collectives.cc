@@ -90,17 +90,20 @@ Status Session::Leave(bool leaves) {
   }
   if (leaving.empty() || leaving.size() == said.size()) return OkStatus();
   const bool same_epoch = epoch() == link_->epoch();  // else a member has died meanwhile
-  if (same_epoch) {
-    steps_.HandOver(leaving, link_.get());
-    (void)link_->collectives()->Meet();  // the heir has it
-  }
-  if (leaves) {
-    Left();
-    return OkStatus();
-  }
+  if (same_epoch) steps_.LetGo(leaving, link_.get());
+  if (leaves) return LeaveNow();
   if (same_epoch) RW_RETURN_IF_ERROR(ChangeEpoch());
   TakeNumbers(*link_);
   CallsOver();
+  return OkStatus();
+}
+
+// Where the epoch has ended before this rank had left, it leaves as the next one begins, unless all
+// others do so, too. Before there is a plan it owes nothing.
+Status Session::LeaveNow() {
+  departures_.LeaveBefore(step() + 1);
+  if (agreement_.agreed() && !departures_.gone()) RW_RETURN_IF_ERROR(ChangeEpoch());
+  if (departures_.gone() || !agreement_.agreed()) Left();
   return OkStatus();
 }
 

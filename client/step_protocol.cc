@@ -127,7 +127,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);
   if (regroup_) {  // no other round of this epoch follows
-    HandOver({commit->leaving().begin(), commit->leaving().end()}, link);
+    LetGo({commit->leaving().begin(), commit->leaving().end()}, link);
     pipeline->Begin(round());
     pipeline->Fail(Aborted("a process waits to take part"));  // what becomes ready is kept
     return result;
@@ -156,16 +156,11 @@ void StepProtocol::LogRound(const Totals& totals, const EpochLink& of,
   updates_->Log(facts, lives);
 }
 
-// A failure on the way is that of the next epoch: the step itself is committed.
-void StepProtocol::HandOver(const std::vector<int>& leaving, EpochLink* link) {
-  leavers_ = leaving;
-  if (leaving.empty()) return;
-  left_ = std::find(leaving.begin(), leaving.end(), link->place().rank) != leaving.end();
-  const Status handed = inheritance_.Exchange(leaving, table_, *states_, link);
-  if (handed.ok() || !left_) return;
-  Log(LogLevel::kWarning,
-      absl::StrFormat("rank %d leaves, and what it owes may not have come to the others: %s",
-                      link->slot(), Message(handed)));
+// A failure on the way is that of the epoch: the step itself is committed, and who has not left
+// then does so in the next epoch.
+void StepProtocol::LetGo(const std::vector<int>& leaving, EpochLink* link) {
+  some_leave_ = !leaving.empty();
+  if (some_leave_) (void)departures_->Together(leaving, round(), link);
 }
 
 // The commit: what every exchange has kept beside the present state, in shadows and second buffers,
@@ -227,7 +222,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
   held.set_checkpoint(checkpoint_due_);
   held.set_ending(asked_to_end_);
-  held.mutable_left()->Add(leavers_.begin(), leavers_.end());
+  held.mutable_left()->Add(departures_->left().begin(), departures_->left().end());
   return held;
 }
 
@@ -251,6 +246,7 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
     TakeAsks(joined);
     settled_ = Ended(*summary.totals, summary, *link);
     plan_->pipeline()->Begin(round());  // nothing of it is ready
+    if (leaving_) departures_->LeaveBefore(round());
     in_doubt_ = false;
   } else {
     in_doubt_ = !holds && prepared_ && !prepared_->totals->skipped;
@@ -264,7 +260,7 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   step_ = base - replays_;
   epoch_ = joined.epoch();
   regroup_ = joined.regroup();
-  leavers_.clear();
+  some_leave_ = false;
   return OkStatus();
 }
 

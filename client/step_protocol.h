@@ -20,7 +20,7 @@
 #include "base/status.h"
 #include "client/checkpoint/save_clock.h"
 #include "client/connection/epoch_link.h"
-#include "client/inheritance.h"
+#include "client/departures.h"
 #include "client/pipeline.h"
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
@@ -54,13 +54,14 @@ class StepProtocol {
  public:
   // All outlive this.
   StepProtocol(const TensorTable& table, TensorStates* states, PlanInForce* plan,
-               PlanAgreement* agreement, Replanner* replanner, UpdateWriter* updates,
-               SaveClock* saves, Observer* observer)
+               PlanAgreement* agreement, Replanner* replanner, Departures* departures,
+               UpdateWriter* updates, SaveClock* saves, Observer* observer)
       : table_(table),
         states_(states),
         plan_(plan),
         agreement_(agreement),
         replanner_(replanner),
+        departures_(departures),
         updates_(updates),
         saves_(saves),
         observer_(observer) {}
@@ -98,22 +99,18 @@ class StepProtocol {
 
   // Blocks until the round is applied. An error means that this worker has not applied it and that
   // the epoch has failed, but for Refused: then nothing has happened. The commit may end the epoch:
-  // at once, if others leave with it (`others_left`), else where the next step is finished.
+  // at once, if some leave with it (`some_leave`), else where the next step is finished.
   StatusOr<StepResult> Finish(EpochLink* link);
   bool regroup() const { return regroup_; }
-  bool others_left() const { return !leavers_.empty(); }
+  bool some_leave() const { return some_leave_; }
 
   // The round in hand is this worker's last. Of an elastic job.
   void Leave() { leaving_ = true; }
   // Between two steps, on all ranks: those of `leaving`, some but not all, have made their last.
-  void HandOver(const std::vector<int>& leaving, EpochLink* link);
-  bool left() const { return left_; }  // this worker's last is committed, and the others go on
+  void LetGo(const std::vector<int>& leaving, EpochLink* link);
 
   // This process was asked to end: the ranks hear it with the next commit. Any thread.
   void AskToEnd() { ending_ = true; }
-
-  // After the end of an epoch, while there is no plan.
-  void TakeInheritance() { inheritance_.GiveTo(states_); }
 
   // The epoch of `link` has ended, and the loops are drained: what this worker has.
   v1::Held HeldOf(EpochLink* link);
@@ -144,6 +141,7 @@ class StepProtocol {
   PlanInForce* const plan_;
   PlanAgreement* const agreement_;
   Replanner* const replanner_;
+  Departures* const departures_;
   UpdateWriter* const updates_;
   SaveClock* const saves_;
   Observer* const observer_;
@@ -158,11 +156,9 @@ class StepProtocol {
   std::atomic<bool> receiving_{false};
   bool in_doubt_ = false;
   bool leaving_ = false;
-  bool left_ = false;
   std::atomic<bool> ending_{false};
-  Inheritance inheritance_;
   bool regroup_ = false;
-  std::vector<int> leavers_;                            // of the epoch that ends with it
+  bool some_leave_ = false;                             // and the epoch ends with it
   bool checkpoint_due_ = false, asked_to_end_ = false;  // by the commit of `step_`
   bool checkpoint_wanted_ = false;                      // by a reader, as the last commit said
   bool broken_ = false;

@@ -119,15 +119,14 @@ bool Membership::IsOutdated(const v1::JoinRequest& request) const {
          epoch_->roster().Find(request.role(), request.rank(), request.incarnation());
 }
 
-// A member that joins again has ended its part in the epoch, before we heard why.
+// A member that joins again has ended its part in the epoch, maybe before we heard why.
 void Membership::AfterJoinOfMember(const v1::JoinRequest& request) {
-  if (!options_.elastic || phase_ != Phase::kRunning) return;
+  if (!options_.elastic || !HasMembers()) return;
   const Roster& roster = epoch_->roster();
   const auto node = roster.Find(request.role(), request.rank(), request.incarnation());
   if (!node) return;
-  const auto& left = request.held().left();
-  epoch_->JoinsAgain({left.begin(), left.end()}, WhyItJoins(roster, *node, request), &out_);
-  AfterEpochEvent();
+  epoch_->JoinsAgain(request.held(), WhyItJoins(roster, *node, request), &out_);
+  if (phase_ == Phase::kRunning) AfterEpochEvent();
 }
 
 void Membership::OpenIfComplete() {

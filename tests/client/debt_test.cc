@@ -167,6 +167,59 @@ TEST(Debt, ARankThatLeavesInOrderHandsItOver) {
   }
 }
 
+// Another rank dies in the last step of one that leaves: before all know that it is committed, or
+// as they hand over, the heir among them. The dead rank brings nothing, so that nothing is lost.
+TEST(Debt, ARankThatLeavesHandsItOverAlsoWhereAnotherDiesInItsLastStep) {
+  constexpr int kLeaver = 1, kWorld = 4;
+  for (const auto& [moment, dead] :
+       {std::pair(Moment::kPrepared, 3), std::pair(Moment::kVoted, 3),
+        std::pair(Moment::kAnswerLost, 3), std::pair(Moment::kCommitted, 3),
+        std::pair(Moment::kVoted, 0), std::pair(Moment::kCommitted, 0)}) {
+    std::vector<double> given(kWorld), owed(kWorld), applied(kWorld);
+    InProcessNetwork network;
+    const Script script{.doomed = dead, .round = kDebtFatal, .moment = moment};
+    RunElasticJob(
+        {.world = kWorld, .script = script}, &network,
+        [&, dead = dead](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+          Gradient gradient(*session, "w", 400, "sparse", 0.05);
+          while (session->step() < kDebtSteps) {
+            const uint64_t step = session->step() + 1;
+            given[slot] += Fill(&gradient.data, step, slot);
+            if (slot == dead) std::fill(gradient.data.begin(), gradient.data.end(), 0.0f);
+            ASSERT_TRUE(session->Ready(gradient.id).ok());
+            const bool last = slot == kLeaver && step == kDebtFatal;
+            if (last) {
+              ASSERT_TRUE(session->LeaveAfterStep().ok());
+            }
+            const auto result = session->FinishStep();
+            if (slot == dead && step == kDebtFatal) return;
+            ASSERT_TRUE(result.ok()) << result.status();
+            EXPECT_EQ(result->members.size(), step <= kDebtFatal ? 4u : 2u) << step;
+            for (const float value : gradient.data) {
+              applied[slot] += std::round(value * result->total_weight);
+            }
+            std::vector<float> residual(400);
+            ASSERT_TRUE(session->Residual(gradient.id, residual).ok());
+            owed[slot] = std::accumulate(residual.begin(), residual.end(), 0.0);
+            if (!last) continue;
+            EXPECT_THAT(Message(session->Ready(gradient.id)),
+                        HasSubstr("rank 1 has left the job after step 3"));
+            EXPECT_TRUE(session->Close("").ok());
+            return;
+          }
+          EXPECT_EQ(session->epoch(), 3u);
+          EXPECT_EQ(session->world(), 2);
+          EXPECT_TRUE(session->Close("").ok());
+        });
+    const int heir = dead == 0 ? 2 : 0, other = dead == 0 ? 3 : 2;
+    const std::string what = absl::StrFormat("moment %d, dead %d", static_cast<int>(moment), dead);
+    EXPECT_EQ(applied[heir], applied[other]) << what;
+    EXPECT_NE(owed[kLeaver], 0) << what;
+    EXPECT_EQ(given[heir] + given[other] + given[kLeaver], applied[heir] + owed[heir] + owed[other])
+        << what;
+  }
+}
+
 // Between two steps, as after a SIGTERM. The heir leaves as well, a step later.
 TEST(Debt, RanksThatLeaveBetweenStepsHandItOver) {
   for (const auto& [route, wire] : {std::pair("sparse", "fp32"), std::pair("dense", "int8")}) {

@@ -24,6 +24,7 @@ enum class Moment {
   kPrepared,    // in its vote, which is never given; all others have given theirs
   kVoted,       // its vote is the last one, and nobody hears of the commit
   kAnswerLost,  // the round is committed; slot 0 hears of it, nobody else
+  kCommitted,   // all hear of the commit, and it dies before they go on
 };
 
 // What happens to the job.
@@ -70,6 +71,11 @@ class ElasticCoordinator {
     const int slot = static_cast<int>(request.rank());
     if (request.has_held() && dead_.contains(slot)) return Denied("killed");
     answers_.erase(slot);
+    if (epoch_ != 0 && request.held().epoch() == epoch_) {
+      for (const uint32_t node : request.held().left()) {
+        handed_over_.insert(std::next(members_.begin(), node)->first);
+      }
+    }
     if (epoch_ != 0 && request.held().epoch() == epoch_) {  // of a running one: it has left that
       End(Unavailable(absl::StrFormat("rank %d (host h) joined again", slot)));
     }
@@ -127,6 +133,11 @@ class ElasticCoordinator {
       const auto others = [&] { return votes.size() + 1 == members_.size() || !failure_.ok(); };
       Until(others);
       if (script_.moment != Moment::kPrepared) votes[request.rank()] = request;
+      if (script_.moment == Moment::kCommitted) {
+        const StatusOr<v1::Commit> commit = Commit(request, votes);
+        Died(slot);
+        return commit;
+      }
       if (script_.moment != Moment::kNever) {
         Died(slot);
         return Aborted("killed");
@@ -193,7 +204,7 @@ class ElasticCoordinator {
     if (epoch_ == 0 && static_cast<int>(joining_.size()) < world_) return;
     if (epoch_ != 0 && failure_.ok()) return;
     for (const auto& [slot, join] : members_) {
-      if ((late_ && slot == script_.late) || leaving_.contains(slot)) continue;
+      if ((late_ && slot == script_.late) || handed_over_.contains(slot)) continue;
       if (left_.contains(slot)) continue;
       if (!dead_.contains(slot) && !joining_.contains(slot)) return;
     }
@@ -306,7 +317,6 @@ class ElasticCoordinator {
       if (!vote.leaving()) continue;
       commit.add_leaving(node);
       commit.set_regroup(true);
-      leaving_.insert(std::next(members_.begin(), node)->first);
       failure_ = Unavailable("regroup");
     }
     commit.set_total_weight(total);
@@ -337,7 +347,7 @@ class ElasticCoordinator {
   Status failure_ ABSL_GUARDED_BY(mutex_);  // of the present epoch
   std::set<int> dead_ ABSL_GUARDED_BY(mutex_);
   std::set<int> left_ ABSL_GUARDED_BY(mutex_);
-  std::set<int> leaving_ ABSL_GUARDED_BY(mutex_);  // in order, with a commit
+  std::set<int> handed_over_ ABSL_GUARDED_BY(mutex_);  // and has left with that
   std::map<int, std::function<void(v1::Beat*)>> fills_ ABSL_GUARDED_BY(mutex_);
   bool late_ ABSL_GUARDED_BY(mutex_) = false;      // the script's slot is set aside
   bool returned_ ABSL_GUARDED_BY(mutex_) = false;  // one of the dead, or the late one

@@ -196,9 +196,12 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
   if (!leaving_.empty()) Regroup(roster_.world(), out);  // workers hear it with the commit
 }
 
-void Epoch::JoinsAgain(const std::vector<uint32_t>& left, const std::string& why, Outbox* out) {
-  leaving_ = left;
-  std::erase_if(leaving_, [this](uint32_t node) { return node >= roster_.world(); });
+void Epoch::JoinsAgain(const v1::Held& held, const std::string& why, Outbox* out) {
+  for (const uint32_t node : held.left()) {
+    if (node < roster_.world() && held.epoch() == record_.epoch()) left_.insert(node);
+  }
+  if (state_ != State::kRunning) return;
+  leaving_.assign(left_.begin(), left_.end());
   if (regrouping() || !leaving_.empty()) return Regroup(0, out);
   Fail({roster_.size(), StatusCode::kUnavailable, why}, out);
 }
@@ -359,8 +362,7 @@ std::vector<Awaited> Epoch::AwaitedBy(TimePoint now) const {
   if (!Recovers() || now - watched_since_ > Seconds(options_.join_timeout_seconds)) return {};
   std::vector<Awaited> awaited;
   for (uint32_t node = 0; node < roster_.size(); ++node) {
-    const bool leaves = std::find(leaving_.begin(), leaving_.end(), node) != leaving_.end();
-    if (leaves || !presence_.there(node)) continue;
+    if (left_.contains(node) || !presence_.there(node)) continue;
     const v1::JoinRequest& member = roster_.member(node);
     awaited.push_back({{member.role(), member.rank()}, member.incarnation()});
   }

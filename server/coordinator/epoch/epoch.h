@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,9 +91,10 @@ class Epoch {
   // A process waits that could take part: the next commit that is later than a second after the
   // epoch's beginning asks the members to join again where they begin the next step.
   void WantRegroup(bool wanted) { regroup_wanted_ = wanted; }
-  // A member has ended its part in the epoch, while it runs: because it was asked to, as those of
-  // `left` have left, or for `why`.
-  void JoinsAgain(const std::vector<uint32_t>& left, const std::string& why, Outbox* out);
+  // A member has ended its part in the epoch, and says who has left it in order: nobody waits for
+  // them. Where the epoch runs it is over: because members were asked to join again, as those have
+  // left, or for `why`.
+  void JoinsAgain(const v1::Held& held, const std::string& why, Outbox* out);
   // A reader waits for a checkpoint: commits say so.
   void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
@@ -153,7 +155,8 @@ class Epoch {
   bool checkpoint_wanted_ = false;
   v1::Failure failure_;
   std::vector<uint32_t> late_;
-  std::vector<uint32_t> leaving_;  // in order: nobody waits for them
+  std::vector<uint32_t> leaving_;  // in order, by what was committed or a member says
+  std::set<uint32_t> left_;        // likewise, as a member says that took over what they owe
   TimePoint watched_since_;
 };
 

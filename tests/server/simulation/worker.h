@@ -246,7 +246,8 @@ class Worker : public Process {
     prepared_ = false;
     if (!works_) return;
     const auto& leaving = commit.leaving();
-    if (std::find(leaving.begin(), leaving.end(), node_) != leaving.end()) {
+    const bool leaves = std::find(leaving.begin(), leaving.end(), node_) != leaving.end();
+    if (leaves && world_.agenda().Chance(0.7)) {  // else another one died as it handed over
       ++world_.counts().left;
       return world_.Exit(*this);
     }
