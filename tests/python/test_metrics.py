@@ -1,5 +1,6 @@
 """What the status port and the commands that look at a job say, against the job's own account."""
 
+import codecs
 import contextlib
 import fcntl
 import http.client
@@ -188,7 +189,7 @@ class Terminal:
             os.chdir(ROOT)
             os.execve(command[0], [str(word) for word in command], environment(TERM="xterm"))
         self.resize(rows, columns)
-        self.seen = ""
+        self.seen, self._decoder = "", codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a letter
 
     def resize(self, rows, columns):
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -197,8 +198,14 @@ class Terminal:
         deadline = time.monotonic() + SECONDS
         while not holds(self.seen):
             assert time.monotonic() < deadline, self.seen[-4000:]
-            if select.select([self.descriptor], [], [], 0.2)[0]:
-                self.seen += os.read(self.descriptor, 1 << 16).decode(errors="replace")
+            self._read(0.2)
+
+    def _read(self, seconds):
+        """Whether there was something within the time; OSError where the program has ended and all is read."""
+        there = select.select([self.descriptor], [], [], seconds)[0]
+        if there:
+            self.seen += self._decoder.decode(os.read(self.descriptor, 1 << 16))
+        return bool(there)
 
     def type(self, text):
         os.write(self.descriptor, text.encode())
@@ -208,10 +215,12 @@ class Terminal:
         deadline = time.monotonic() + SECONDS
         while True:
             with contextlib.suppress(OSError):
-                if select.select([self.descriptor], [], [], 0.1)[0]:
-                    self.seen += os.read(self.descriptor, 1 << 16).decode(errors="replace")
+                self._read(0.1)
             ended, status = os.waitpid(self.process, os.WNOHANG)
             if ended:
+                with contextlib.suppress(OSError):
+                    while self._read(0):  # its last words
+                        pass
                 os.close(self.descriptor)
                 return os.waitstatus_to_exitcode(status)
             assert time.monotonic() < deadline, self.seen[-4000:]
