@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+import time
 
 from ..errors import InvalidError, UnavailableError
 from ..library import load
@@ -23,7 +24,8 @@ _OF_RANKS = ("RINGWOOD_COORDINATOR", "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK
              "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "PALS_RANKID")
 _OF_TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _meetings = [0]  # how many this process has had, as many as the others
-_torch = []      # torch's store and the rank, once asked for: who serves it does so for the others until the end
+_torch = []      # torch's store, the rank and the world, once asked for: who serves it does so for the others until the end
+_HEARING_SECONDS = 10  # for the others to hear that rank 0 has no server: the store may end with its process
 
 
 class Entry:
@@ -76,10 +78,10 @@ def _by_torch(given):
     seconds = load().options(given).join_timeout_seconds
     try:
         if not _torch:
-            _torch[:] = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:2]
-        store, rank = _torch
+            _torch[:] = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:3]
+        store, rank, world = _torch
         _meetings[0] += 1
-        server, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, keeps=True)
+        server, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, world, keeps=True)
     except RuntimeError as error:
         raise UnavailableError(f"no server is named in RINGWOOD_COORDINATOR, and torch's store at "
                                f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} did not say where rank 0 has "
@@ -92,9 +94,10 @@ def prefix():
     return f"ringwood/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
-def meet(store, key, rank, keeps=False):
+def meet(store, key, rank, world, keeps=False):
     """(the server, where this rank starts it, the variables that `ringwood run` would have set). `key`: of the store, and
     of this meeting; `keeps`: see OwnServer."""
+    heard = f"{key}/heard"
     server = None
     if rank == 0:
         try:
@@ -102,10 +105,16 @@ def meet(store, key, rank, keeps=False):
             offer = {"coordinator": server.address, "token": server.token, "host": _machine()}
         except (OSError, InvalidError, UnavailableError) as error:
             store.set(key, json.dumps({"error": str(error)}))
+            deadline = time.monotonic() + _HEARING_SECONDS
+            with contextlib.suppress(RuntimeError):  # a launcher's store is gone
+                while store.add(heard, 0) < world - 1 and time.monotonic() < deadline:
+                    time.sleep(0.02)
             raise
         store.set(key, json.dumps(offer))
     offer = json.loads(store.get(key))
     if "error" in offer:
+        with contextlib.suppress(RuntimeError):  # rank 0 has waited for long enough
+            store.add(heard, 1)
         raise UnavailableError(f"rank 0 could not start a server: {offer['error']}")
     if not os.environ.get("RINGWOOD_NETWORK_INTERFACE") and offer["host"] != _machine():
         raise InvalidError(f"rank {rank} is not on the host of rank 0, and without RINGWOOD_NETWORK_INTERFACE Ringwood "

@@ -94,7 +94,7 @@ def join(store, rank, world, timeout, ranks):
     _joins[0] += 1
     ours, server, variables = not job.running(), None, {}
     if ours and "RINGWOOD_COORDINATOR" not in os.environ:
-        server, variables = meet(store, f"{prefix()}/{_joins[0]}/server", rank)
+        server, variables = meet(store, f"{prefix()}/{_joins[0]}/server", rank, world)
         variables |= {"RANK": str(rank), "WORLD_SIZE": str(world)}
     with Entry(variables).environment():
         if ours:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -145,6 +146,29 @@ def test_a_server_that_does_not_start_is_told_to_all(tmp_path):
     assert "--join-timeout 170" in outputs[0], "it waits for ranks as long as they are told to wait"
     assert "is not a folder" in outputs[0] and "is in the output of rank 0" in outputs[1], outputs
     assert "rank 0 could not start a server" in outputs[1], outputs
+
+
+def test_rank_0_without_a_server_stays_until_all_have_heard_why(monkeypatch):
+    """The store may be its own, and end with it."""
+    sys.path.insert(0, str(ROOT / "python"))
+    dist = pytest.importorskip("torch.distributed")
+    from ringwood.entry import entry
+    from ringwood.errors import UnavailableError
+
+    def none(_keeps):
+        raise OSError("no memory")
+
+    monkeypatch.setattr(entry, "OwnServer", none)
+    monkeypatch.setattr(entry, "_HEARING_SECONDS", 120)
+    store = dist.HashStore()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(entry.meet, store, "meeting", 0, 3)
+        for rank in (1, 2):
+            assert not wait([first], 0.1).done, "there is no store without rank 0"
+            with pytest.raises(UnavailableError, match="rank 0 could not start a server: no memory"):
+                entry.meet(store, "meeting", rank, 3)
+        with pytest.raises(OSError, match="no memory"):
+            first.result()
 
 
 def test_a_named_interface_may_be_loopback():
