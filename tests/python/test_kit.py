@@ -128,7 +128,7 @@ def test_a_step_that_the_whole_time_cuts_short_has_not_failed(tmp_path):
 
 def test_of_a_step_that_hangs_the_log_has_the_stacks_of_all_its_processes(tmp_path):
     runner = kit.Kit(tmp_path, seconds=0)
-    runner.run(step("sleep 61 & sleep 62", seconds=0.5))
+    runner.run(step("sleep 61 & sleep 62", seconds=2))
     log = (tmp_path / "kit.log").read_text()
     for process in ("sleep 61", "sleep 62"):
         (stacks,) = [part for part in log.split("---- stacks of process ")[1:] if part.splitlines()[0].endswith(f": {process} ")]
@@ -145,11 +145,11 @@ tests/python/test_it.py::test_e """
 
 
 @pytest.mark.parametrize("result, status, reason", [
-    ("PASSED", "skipped", "no time left after 0 s; 3 tests had passed"),
-    ("FAILED", "failed", "stopped after 0 s; 2 tests had passed; failed: test_d")])
+    ("PASSED", "skipped", "no time left after 2 s; 3 tests had passed"),
+    ("FAILED", "failed", "stopped after 2 s; 2 tests had passed; failed: test_d")])
 def test_of_tests_that_are_cut_short_those_that_had_ended_count(tmp_path, result, status, reason):
     (tmp_path / "said").write_text(CUT_SHORT.format(result))
-    runner = kit.Kit(tmp_path, seconds=0.4)
+    runner = kit.Kit(tmp_path, seconds=2, clock=lambda: 0.0)
     runner.run(step(f"cat {tmp_path}/said; sleep 60"))
     (line,) = lines(tmp_path)
     assert (line["status"], line["reason"], line["skipped"]) == (status, reason, 1)
@@ -188,13 +188,14 @@ def alive(pid):
 
 
 # Processes in sessions of their own, one of which has lost its parent.
-LEAVES = "setsid sh -c 'echo $$ >{0}/one; sleep 61' & (setsid sh -c 'echo $$ >{0}/two; sleep 61' &); sleep 0.5; "
+LEAVES = ("setsid sh -c 'echo $$ >{0}/one; sleep 61' & (setsid sh -c 'echo $$ >{0}/two; sleep 61' &); "
+          "until [ -s {0}/one ] && [ -s {0}/two ]; do sleep 0.02; done; ")
 
 
-@pytest.mark.parametrize("then, status", [("exit 0", "ok"), ("sleep 60", "failed")])
-def test_nothing_of_a_step_stays(tmp_path, then, status):
+@pytest.mark.parametrize("then, seconds, status", [("exit 0", 120, "ok"), ("sleep 60", 3, "failed")])
+def test_nothing_of_a_step_stays(tmp_path, then, seconds, status):
     runner = kit.Kit(tmp_path / "out", seconds=0)
-    runner.run(step(LEAVES.format(tmp_path) + then, seconds=2))
+    runner.run(step(LEAVES.format(tmp_path) + then, seconds=seconds))
     assert runner.results[0]["status"] == status
     assert not any(alive(int((tmp_path / name).read_text())) for name in ("one", "two"))
 
@@ -203,12 +204,12 @@ def test_a_signal_ends_the_running_step_and_the_table_is_printed(tmp_path):
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import kit, steps; "
             "steps.tests = lambda *_: [steps.Step('tests', 'one', ['sh', '-c', sys.argv[2]])]; "
             "sys.exit(kit.main(['tests', '--device', 'cpu', '--out', sys.argv[3]]))")
-    process = subprocess.Popen([sys.executable, "-c", code, ROOT / "bench/gpu", LEAVES.format(tmp_path) + "sleep 60",
-                                tmp_path / "out"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    script = LEAVES.format(tmp_path) + f"touch {tmp_path}/both; sleep 60"
+    process = subprocess.Popen([sys.executable, "-c", code, ROOT / "bench/gpu", script, tmp_path / "out"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     until = time.monotonic() + 60
-    while not (tmp_path / "two").exists() and time.monotonic() < until:
+    while not (tmp_path / "both").exists() and time.monotonic() < until:
         time.sleep(0.05)
-    time.sleep(0.7)
     process.send_signal(signal.SIGTERM)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 1 and "stopped by SIGTERM; nothing failed" in output, output
