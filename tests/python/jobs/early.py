@@ -9,7 +9,7 @@ import ringwood
 
 with ringwood.Session() as session:
     print(f"rank {session.rank} at step {session.step}", flush=True)
-    session.broadcast(np.zeros(1), root=0)
+    session.allreduce(np.zeros(1))  # both have printed
     if os.environ["RINGWOOD_RESTART"] == "0" and session.rank == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     session.broadcast(np.zeros(1), root=0)
