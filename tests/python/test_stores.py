@@ -173,7 +173,10 @@ def test_an_elastic_job_goes_on_when_a_server_dies_with_a_part(tmp_path):
     finally:
         os.killpg(job.pid, signal.SIGKILL)
         job.wait()
-        time.sleep(1)  # the agents of the launcher end their processes
+        deadline = time.monotonic() + 60
+        while processes_with(f"--store={store}"):  # the agents of the launcher end them
+            assert time.monotonic() < deadline, log.read_text()[-4000:]
+            time.sleep(0.05)
     verified = run([PROGRAM, "checkpoint", "verify", "--store", store])
     assert verified.code == 0 and "good, every byte" in verified.output, verified.output
 
@@ -190,7 +193,7 @@ def test_a_store_that_begins_anew_says_again_where_its_server_is(tmp_path):
     store, history, secret = tmp_path / "store", tmp_path / "history", tmp_path / "secret"
     assert run([PROGRAM, "token", "new", "--out", secret]).code == 0
     with serving("--store", store, "--token-file", secret) as (_, address), subprocess.Popen(
-            [sys.executable, JOBS / "service" / "trained.py", history, "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            [sys.executable, JOBS / "pulled.py", history, "20", "1000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, env=environment(RANK="0", WORLD_SIZE="1", RINGWOOD_COORDINATOR=address,
                                        RINGWOOD_TOKEN_FILE=str(secret))) as rank:
         try:
@@ -200,9 +203,9 @@ def test_a_store_that_begins_anew_says_again_where_its_server_is(tmp_path):
             assert run([PROGRAM, "status", "--store", store]).code == 0
             delete(store)
             store.mkdir()
-            for _ in range(1500):  # until a checkpoint is there: the file comes with it
-                if (store / "address").exists():
-                    break
+            deadline = time.monotonic() + 150
+            while not (store / "address").exists():  # it comes with the next checkpoint
+                assert rank.poll() is None and time.monotonic() < deadline, history.read_text()[-200:]
                 time.sleep(0.1)
             told = run([PROGRAM, "status", "--store", store])
             assert told.code == 0 and "running, job" in told.output, told.output
