@@ -82,7 +82,7 @@ def test_a_libtorch_trainer_builds_with_find_package(prefix, tmp_path):
     ended = run(["cmake", "-S", tmp_path / "source", "-B", tmp_path / "build",
                  f"-DCMAKE_PREFIX_PATH={prefix};{torch}"])
     assert ended.code == 0, ended.output
-    ended = run(["cmake", "--build", tmp_path / "build"], timeout=400)
+    ended = run(["cmake", "--build", tmp_path / "build"], timeout=900)
     assert ended.code == 0, ended.output
     output = run_installed(prefix, tmp_path / "build" / "train", 60, ranks=3)
     assert "3 ranks: loss" in output, output
