@@ -5,13 +5,13 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
+from clusters import free_ports
 from conftest import LIBRARY, PROGRAM, ROOT, environment
 from test_membership import serving
 
@@ -130,17 +130,13 @@ def test_a_server_that_waits_for_a_store_ends_when_it_is_asked_to(tmp_path, how)
 def etcd(tmp_path):
     if shutil.which("etcd") is None:
         pytest.skip("etcd is not installed (Debian: etcd-server)")
-    ports = []
-    for _ in range(2):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(free.getsockname()[1])
-    clients, peers = (f"http://127.0.0.1:{port}" for port in ports)
+    port = free_ports(2)
+    clients, peers = (f"http://127.0.0.1:{each}" for each in (port, port + 1))
     with open(tmp_path / "etcd.log", "w") as log, subprocess.Popen(
             ["etcd", "--data-dir", tmp_path / "etcd", "--listen-client-urls", clients, "--advertise-client-urls", clients,
              "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"],
             stdout=log, stderr=log) as process:
-        yield f"etcd://127.0.0.1:{ports[0]}/job"
+        yield f"etcd://127.0.0.1:{port}/job"
         process.kill()
 
 
