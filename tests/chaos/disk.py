@@ -36,12 +36,19 @@ class Training:
         return self.launcher.log.read_text(errors="replace")
 
     def wait(self, holds, what):
+        """What `holds()` returns when it is something; the training may have ended meanwhile, and not before."""
+        found = None
+
         def ended_or_holds():
-            return holds() or self.launcher.code is not None
+            nonlocal found
+            ended = self.launcher.code is not None
+            found = holds()
+            return found or ended
 
         patiently(ended_or_holds, what, LIMIT, self.said)
-        if not holds():
+        if not found:
             raise Missed(f"the training ended with {self.launcher.code} before: {what}\n{self.said()}")
+        return found
 
     def newest(self):
         """Step of the newest complete checkpoint in the store, None for none."""
@@ -55,8 +62,8 @@ class Training:
         """So many that were not there yet."""
         for _ in range(more):
             before = self.newest()
-            self.wait(lambda: self.newest() not in (None, before), "no further checkpoint")
-            self._seen[self.newest()] = time.monotonic()
+            step = self.wait(lambda: (now := self.newest()) != before and now, "no further checkpoint")
+            self._seen[step] = time.monotonic()
 
     def interval(self):
         times = sorted(self._seen.values())
