@@ -208,6 +208,10 @@ class Checkpoint:
     def restore_cursor(self, before_step, after_step):
         """The same; returns the cursor, or None if there is none."""
         session, cursor = self._session, None
+        if session.logged and len(self._optimizers) > 1:
+            raise RefusedError(f"the update log has the gradients of one DistributedOptimizer, there are "
+                               f"{len(self._optimizers)}: start without --update-log"
+                               f"{f', which gives {session.replays} steps up' if session.replays else ''}")
         if not session.resumed:
             if session.logged and not session.receiving:
                 self._save_start()
@@ -218,10 +222,6 @@ class Checkpoint:
         else:
             load_imported(session, self._model, header)
         if session.replays:
-            if len(self._optimizers) > 1:
-                raise RefusedError(f"the update log has the gradients of one DistributedOptimizer, there are "
-                                   f"{len(self._optimizers)}: start without --update-log, which gives {session.replays} "
-                                   "steps up")
             self._replay(before_step, after_step)
         for sampler in self._parts.samplers:  # now, as logged steps are of the ranks of then
             sampler.divide_anew()

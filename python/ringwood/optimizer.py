@@ -87,6 +87,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self._by_hand = False  # synchronize() was called for them
         self._again = 0        # exchanges of gradients that held an average already
         self._changes = Changes(scales=scaler is not None)
+        self._told_of_drop = False
         self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
         self._absent = []      # indices of parameters that the step leaves alone
         self._gradients = Gradients(self, self._exchange, job.backward, slots, stream, backward_passes_per_step,
@@ -107,6 +108,8 @@ class DistributedOptimizer(OptimizerWrapper):
         all are let go, as PyTorch's own zero_grad does: there to zero them and to add to them costs two kernels a
         parameter."""
         self._gradients.refuse_if_running("zero_grad()")
+        if self.averaged and not self.last.skipped:
+            self._drop()
         self.end_step()
         self.inner.zero_grad(set_to_none=self._gradients.on_device if set_to_none is None else set_to_none)
         self._gradients.let_go()
@@ -134,6 +137,15 @@ class DistributedOptimizer(OptimizerWrapper):
             self._update()
         return loss
 
+    def _drop(self):
+        """No step uses the averages. The update log has them already."""
+        self._changes.drop()
+        if self.session.logged and self.leads and self.session.rank == 0 and not self._told_of_drop:
+            self._told_of_drop = True
+            sys.stderr.write(f"W rank {self.session.slot}: the averages of step {self.session.step} were dropped by zero_grad(), "
+                             "and the update log has them: until the next checkpoint no step can be replayed. Call "
+                             "checkpoint.save() after a step that is left out, or start without --update-log\n")
+
     def _update(self):
         with self._gradients.hidden(self._absent):
             self.inner.step()
@@ -155,6 +167,11 @@ class DistributedOptimizer(OptimizerWrapper):
                 break
             self.last, content = replayed
             note = Note(content)
+            if note.dropped and count:
+                raise RefusedError(f"the loop left out step {self.last.step - 1} of the update log: it dropped the averages by "
+                                   "zero_grad(), without step(). A replay cannot know that in time: start without "
+                                   "--update-log, which gives the steps after the checkpoint up. So that it is none the next "
+                                   "time, call checkpoint.save() after such a step")
             if note.changed and before_step is None:
                 raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ and unscale_ "
                                    "do: the update log has the averages before that. Give before_step= what it did")
@@ -237,9 +254,9 @@ class DistributedOptimizer(OptimizerWrapper):
         absent = self._gradients.complete(self.weight)
         self._compare_parameters()
         if self.session.logs and self._exchange is self.session:
-            self.session.note(note_of(self.param_groups, self._scaler, absent, self._changes.any))
+            self.session.note(note_of(self.param_groups, self._scaler, absent, self._changes))
         self.last = self._finish_step()
-        self._left_out = False
+        self._left_out = self._changes.dropped = False
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
@@ -296,6 +313,11 @@ class DistributedOptimizer(OptimizerWrapper):
                 "backward() after the gradients were averaged, whose momentum would count twice: call step() or "
                 "optimizer.zero_grad() after every backward, or set backward_passes_per_step=N, or put all passes "
                 "but the last into optimizer.no_sync()")
+        if self.session.logged and self.leads:
+            raise RefusedError(
+                "backward() after the gradients were averaged, under an update log, which would replay each exchange as a step: "
+                "call step() or optimizer.zero_grad() after every backward, or set backward_passes_per_step=N, or put all "
+                "passes but the last into optimizer.no_sync()")
         self._gradients.took_averages(self._absent)
         self.averaged = self._by_hand = False
         self._again += 1

@@ -21,6 +21,7 @@ class Changes:
 
     def __init__(self, scales):
         self.any = False
+        self.dropped = False  # the averages of the newest exchange were not used
         self._scales = scales
         self._averages, self._sample = [], ()
 
@@ -31,6 +32,10 @@ class Changes:
         smallest = sorted((gradient for _, gradient, _ in self._averages), key=torch.Tensor.numel)
         self._sample = next(((each, each.clone()) for each in smallest if each.any()), ())
 
+    def drop(self):
+        """The averages are given up, without an update."""
+        self.dropped, self._averages, self._sample = True, [], ()
+
     def used(self):
         self.any |= any(p.grad is not gradient or gradient._version != version
                         for p, gradient, version in self._averages)
@@ -40,11 +45,11 @@ class Changes:
         self._averages, self._sample = [], ()
 
 
-def note_of(groups, scaler, absent, changed):
+def note_of(groups, scaler, absent, changes):
     """Compressed JSON: hundreds of groups that are nearly alike have to fit into a note (64 KiB). `groups`: of the
-    optimizer. `absent`: indices of parameters without a gradient anywhere. `changed`: earlier steps changed their
-    averages."""
-    note = {"groups": numbers_of(groups), "absent": absent, "changed": changed}
+    optimizer. `absent`: indices of parameters without a gradient anywhere. `changes`: whether earlier steps changed their
+    averages, and the one before this dropped them."""
+    note = {"groups": numbers_of(groups), "absent": absent, "changed": changes.any, "dropped": changes.dropped}
     if scaler is not None:
         note["scaler"] = scaler.state_dict()
     return zlib.compress(json.dumps(note).encode(), level=1)
@@ -88,6 +93,7 @@ class Note:
             raise CorruptError(f"the note of a logged step cannot be read: {failure}") from failure
         self.absent = self._kept.get("absent", [])
         self.changed = self._kept.get("changed", False)
+        self.dropped = self._kept.get("dropped", False)
 
     def set_groups(self, groups):
         """The numbers with which the step was done."""

@@ -99,6 +99,17 @@ def test_gradients_that_another_gradscaler_has_unscaled_are_refused_in_a_replay(
     assert ended.code != 0 and "Give before_step=" in ended.output, ended.output
 
 
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_step_that_the_loop_left_out_is_not_replayed(saves, tmp_path):
+    pytest.importorskip("torch")
+    arguments = ("optimizer/dropped.py", tmp_path, "saves" if saves else "goes_on")
+    flags = ("--store", tmp_path / "store", "--update-log")
+    ended = run_job(*arguments, ranks=1, code=75, flags=flags)
+    assert "the averages of step 3 were dropped by zero_grad()" in ended.output, ended.output
+    ended = run_job(*arguments, ranks=1, code=0 if saves else 78, flags=(*flags, "--resume"))
+    assert ("2 logged steps replayed" if saves else "left out step 3 of the update log") in ended.output, ended.output
+
+
 def newest_checkpoint(folder):
     listed = run([PROGRAM, "checkpoint", "list", "--store", folder / "store", "--json"])
     return max(found["step"] for found in json.loads(listed.output) if found["complete"])

@@ -1,0 +1,62 @@
+"""Averages that no step uses, under an update log: SCRIPT FOLDER saves|goes_on. The first life leaves out its third step and
+ends by SIGKILL after its fifth. `saves`: it makes a checkpoint after the step that it leaves out, and the second life begins
+with the weights of then."""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+
+import torch
+
+import ringwood.torch as rw
+from ringwood.errors import RefusedError
+
+kept, saves = pathlib.Path(sys.argv[1]) / "kept.json", sys.argv[2] == "saves"
+torch.set_num_threads(1)
+torch.manual_seed(3)
+rw.init()
+model = torch.nn.Linear(6, 3)
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters())
+checkpoint = rw.Checkpoint(model, optimizer, every=100)
+rw.broadcast_parameters(model.state_dict())
+
+
+def refused(words, call):
+    try:
+        call()
+    except RefusedError as refusal:
+        assert words in str(refusal), refusal
+        return
+    raise AssertionError(f"{words}: was not said")
+
+
+def backward():
+    model(torch.full((4, 6), 0.1 * rw.session().step)).square().mean().backward()
+
+
+other = torch.nn.Linear(2, 2)  # the log has not its gradients
+other = rw.DistributedOptimizer(torch.optim.SGD(other.parameters(), lr=0.1), other.named_parameters())
+refused("there are 2: start without --update-log", rw.Checkpoint(model, [optimizer, other]).restore)
+start = checkpoint.restore()
+state = [p.tolist() for p in model.parameters()]
+if start:
+    assert [start, state] == json.loads(kept.read_text()), (start, state, kept.read_text())
+    rw.shutdown()
+    sys.exit()
+for step in range(1, 6):
+    optimizer.zero_grad()
+    with optimizer.no_sync():
+        backward()
+    backward()
+    if step != 3:
+        optimizer.step()
+        continue
+    refused("an update log, which would replay each exchange as a step", backward)
+    optimizer.zero_grad()
+    if saves:
+        checkpoint.save()
+        checkpoint.wait()
+kept.write_text(json.dumps([rw.session().step, [p.tolist() for p in model.parameters()]]))
+os.kill(os.getpid(), signal.SIGKILL)
