@@ -7,6 +7,7 @@ type the model has: they are touched once in many steps.
 import torch
 
 from ..errors import InvalidError
+from .outer import made
 
 
 class Fragment:
@@ -22,7 +23,7 @@ class Fragment:
         self._ahead = torch.zeros(sum(sizes)) if ahead else None  # how far this rank is ahead of the outer parameters
         self._owed = self._views(self._ahead, sizes) if ahead else []
         self.outer.grad = self.difference
-        self.optimizer = outer([self.outer])
+        self.optimizer = made(outer, [self.outer])
         self.weight = 0.0  # samples trained on since the last start
         self.sent = 0.0    # samples of the round that is under way
         self.unit = 0.0    # samples of the newest round to which this rank brought any

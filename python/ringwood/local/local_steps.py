@@ -70,7 +70,7 @@ class LocalSteps(OptimizerWrapper):
         self._outer_rule = outer or (OuterSGD() if ahead else Nesterov())
         self.fragments = [Fragment(part, self._outer_rule, ahead) for part in parts]
         set_options(job, codec, chunk, merge, density)
-        self.inner, self.mix = optimizer, mix
+        self.inner, self.mix, self._model = optimizer, mix, model
         self.weight = 1.0
         self.last = None             # the StepResult of the last round
         self.scaler = None           # a checkpoint asks for these two
@@ -89,6 +89,8 @@ class LocalSteps(OptimizerWrapper):
         job.leaving.append(self._leave)
 
     def _register(self, job, density, decay):
+        if self.session.logged:
+            raise RefusedError("local steps keep no update log: start without --update-log, and checkpoint instead")
         job.claim("LocalSteps")
         registered, self._whole = register(self.session, self.fragments, self.inner.param_groups, density, decay)
         self._exchange = Exchange(self.session, range(len(registered)))
@@ -96,7 +98,7 @@ class LocalSteps(OptimizerWrapper):
         schedule = self.schedule
         refuse_differences(self.session, {
             "every": schedule.every, "delay": schedule.delay, "fragments": registered, "mix": self.mix, "ahead": self._ahead,
-            "outer": str(self.fragments[0].optimizer.defaults)})
+            "outer": f"{type(self.fragments[0].optimizer).__name__} {self.fragments[0].optimizer.defaults}"})
 
     # ---- what a torch optimizer has ----
 
@@ -133,6 +135,10 @@ class LocalSteps(OptimizerWrapper):
                 self._do(action)
         return loss
 
+    def no_sync(self):
+        """For loops that hold backward passes back: here none exchanges anything."""
+        return contextlib.nullcontext()
+
     # ---- rounds ----
 
     def _begin(self):
@@ -142,8 +148,7 @@ class LocalSteps(OptimizerWrapper):
             self._owe()
         if self._begun:
             return
-        if self.session.logged:
-            raise RefusedError("local steps keep no update log: start without --update-log, and checkpoint instead")
+        self._refuse_replaced()
         for fragment in self.fragments:
             fragment.begin()
         if not (self._exchange.training and self.session.step):
@@ -159,6 +164,17 @@ class LocalSteps(OptimizerWrapper):
             raise RefusedError(f"parameters among {', '.join(names[:6])}{', …' if len(names) > 6 else ''} differ from rank "
                                f"to rank {when}")
 
+    def _refuse_replaced(self):
+        """Parameters that the model has in the place of those that the optimizer steps would never change, in silence."""
+        now = {id(parameter): name for name, parameter in self._model.named_parameters() if parameter.requires_grad}
+        new = [name for identity, name in now.items() if identity not in self._known]
+        gone = [name for fragment in self.fragments for name, parameter in fragment.named
+                if parameter.requires_grad and id(parameter) not in now]
+        if new and gone:
+            raise RefusedError(f"{len(gone)} parameter(s) of the model were replaced since LocalSteps was made: "
+                               f"{', '.join(gone[:6])}{', …' if len(gone) > 6 else ''}. The optimizer steps the old ones: "
+                               "load_state_dict without assign=True, or make the optimizer and LocalSteps after it")
+
     def _do(self, action):
         if isinstance(action, Start):
             self._start(action.round)
@@ -167,6 +183,7 @@ class LocalSteps(OptimizerWrapper):
 
     def _start(self, number):
         """The round's differences leave. Those of a rank whose training has come to NaN or Inf stay out of it."""
+        self._refuse_replaced()
         fragment = self.fragments[self.schedule.fragment(number)]
         fragment.sent, fragment.weight = fragment.weight, 0.0
         if not fragment.differ():
@@ -338,9 +355,16 @@ class LocalSteps(OptimizerWrapper):
 
     def load_state_dict(self, state):
         """Takes what state_dict or shared_state gave. The model keeps its parameters, so load them before; on a rank whose
-        state is another one's, or with another world or schedule, it gets the outer ones."""
+        state is another one's, or with another world or schedule, it gets the outer ones. The state of an optimizer that
+        trained without LocalSteps is the wrapped one's."""
         inner = {key: value for key, value in state.items() if key != "ringwood"}
-        state = state["ringwood"]
+        state = state.get("ringwood", {})
+        if "fragments" not in state:
+            if state.get("velocity"):
+                raise InvalidError("the saved state is that of a DistributedOptimizer with momentum correction, which "
+                                   "LocalSteps has not: leave its \"ringwood\" out to begin without momentum")
+            self.inner.load_state_dict(inner)
+            return
         if len(state["fragments"]) != len(self.fragments):
             raise InvalidError(f"the saved state has {len(state['fragments'])} fragments, here are {len(self.fragments)}: "
                                "fragments= must be what it was")

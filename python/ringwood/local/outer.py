@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import InvalidError
+from ..wrapper import refuse_kind
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,22 @@ class OuterSGD:
 
     def __call__(self, tensors):
         return torch.optim.SGD(tensors, lr=self.lr, momentum=self.momentum)
+
+
+def made(outer, tensors):
+    """The optimizer that `outer` makes of them; which optimizers cannot be one is found here, not in the first round."""
+    optimizer = outer(tensors)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidError(f"outer= makes a {type(optimizer).__name__}: it has to make an optimizer of the tensors that it gets")
+    try:
+        refuse_kind(optimizer)
+    except InvalidError as failure:
+        raise InvalidError(f"outer=: {failure}") from None
+    steps = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+    if [id(tensor) for tensor in steps] != [id(tensor) for tensor in tensors]:
+        raise InvalidError(f"outer= makes a {type(optimizer).__name__} of other tensors than those that it gets: these are the "
+                           "outer parameters, and the model's follow them")
+    return optimizer
 
 
 def _check(outer, least):

@@ -204,6 +204,16 @@ def test_wrong_use_is_refused():
     assert ended.code == 0 and "all as it should be" in ended.output, ended.output
 
 
+def test_a_loop_that_was_written_for_other_optimizers_goes_on_with_local_steps():
+    ended = run_job("local/ported.py")
+    assert ended.output.count("all as it should be") == 2, ended.output
+
+
+def test_an_update_log_is_refused_before_the_first_step(tmp_path):
+    ended = run_job("local/ported.py", ranks=1, code=78, flags=["--store", tmp_path, "--update-log"])
+    assert "local steps keep no update log" in ended.output and "in make" in ended.output, ended.output
+
+
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
 def test_what_a_coarse_type_rounds_away_is_no_training(kind, ahead):

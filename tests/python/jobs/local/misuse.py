@@ -34,6 +34,10 @@ refused("share a parameter", every=4, fragments=[model, model[0]])
 refused("are not the model's", every=4, parameters=others.parameters)
 refused("is a list: pass the model itself", every=4, model=list(model.parameters()))
 refused("is a float: rw.Nesterov()", every=4, outer=0.7)
+for outer, named in ((torch.optim.LBFGS, "LBFGS evaluates its closure"), (torch.optim.SparseAdam, "SparseAdam takes sparse"),
+                     (lambda tensors: 0.7, "makes a float"),
+                     (lambda tensors: torch.optim.SGD(others.parameters(), lr=1.0), "of other tensors")):
+    refused(named, every=4, outer=outer)
 turning = torch.nn.ParameterDict({"phase": torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))})
 refused('"phase" is torch.complex64', every=4, model=turning, parameters=turning.parameters)
 for hollow in (torch.nn.Linear(2, 2, device="meta"), torch.nn.LazyLinear(2)):
