@@ -161,8 +161,13 @@ inline std::string Text(const char* text, const std::string& otherwise = "") {
 
 StatusOr<ReduceOp> ReduceOf(int op);  // RINGWOOD_SUM, ...
 
+constexpr uint64_t kAddressSpace = uint64_t{1} << 57;  // bytes; that of a process is not larger
+
 inline StatusOr<std::span<std::byte>> Bytes(void* data, uint64_t bytes) {
   if (data == nullptr && bytes != 0) return Invalid("the data is NULL");
+  if (bytes > kAddressSpace) {
+    return Invalid(absl::StrFormat("%d bytes are more than memory can have", bytes));
+  }
   return std::span(static_cast<std::byte*>(data), bytes);
 }
 

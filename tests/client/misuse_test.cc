@@ -143,6 +143,17 @@ TEST(Misuse, WhatIsNotAnArgumentIsInvalid) {
     EXPECT_EQ(ringwood_allreduce(session, data.data(), 3, 99, RINGWOOD_SUM), RINGWOOD_INVALID);
     EXPECT_EQ(ringwood_allreduce(session, data.data(), 3, RINGWOOD_FLOAT32, 9), RINGWOOD_INVALID);
     EXPECT_EQ(ringwood_broadcast(session, data.data(), 4, 7), RINGWOOD_INVALID);
+    const auto negative = static_cast<uint64_t>(int64_t{-1});
+    EXPECT_EQ(ringwood_broadcast(session, data.data(), negative, 0), RINGWOOD_INVALID);
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("more than memory can have"));
+    EXPECT_EQ(ringwood_state_item(session, "w", data.data(), negative), RINGWOOD_INVALID);
+    ringwood_item item{};
+    item.size = sizeof item;
+    item.name = "w";
+    item.data = data.data();
+    item.bytes = negative;
+    item.scope = RINGWOOD_SHARED;
+    EXPECT_EQ(ringwood_checkpoint(session, &item, 1), RINGWOOD_INVALID);
     EXPECT_EQ(ringwood_reduce_scatter(session, nullptr, 3, RINGWOOD_FLOAT32, RINGWOOD_SUM),
               RINGWOOD_INVALID);
     EXPECT_EQ(ringwood_reduce_scatter(session, data.data(), 3, RINGWOOD_FLOAT32, 9),
