@@ -132,7 +132,7 @@ class DistributedOptimizer(OptimizerWrapper):
         if self.sums is not None and not self.last.skipped:
             self.sums.settle()
         self.end_step()
-        self._changes.used()
+        self._changes.used(self.param_groups)
         if not self.last.skipped:
             self._update()
         return loss
@@ -174,7 +174,8 @@ class DistributedOptimizer(OptimizerWrapper):
                                    "time, call checkpoint.save() after such a step")
             if note.changed and before_step is None:
                 raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ and unscale_ "
-                                   "do: the update log has the averages before that. Give before_step= what it did")
+                                   "do, or the learning rate: the update log has what there was before that. Give "
+                                   "before_step= what it did")
             note.set_groups(self.param_groups)
             note.set_scaler(self._scaler)
             self._gradients.take_scale()
@@ -264,7 +265,7 @@ class DistributedOptimizer(OptimizerWrapper):
             self._gradients.take_scale()  # the others' has come with their state
         self._settle(absent)
         if self.session.logs:
-            self._changes.averaged(slot.parameter for slot in self._gradients.slots)
+            self._changes.averaged([slot.parameter for slot in self._gradients.slots], self.param_groups)
         self.averaged = True
 
     def _settle(self, absent):

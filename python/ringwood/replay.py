@@ -15,17 +15,19 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 class Changes:
-    """Finds gradients that were changed between the commit and the update, such as by clipping: a replay has to do the
-    same. PyTorch counts what changes a tensor, except for the unscale_ of a GradScaler: so the values of one are kept.
-    `scales`: the optimizer knows its GradScaler, and a replay does what that does."""
+    """Finds gradients, and numbers of the optimizer's groups, that were changed between the commit and the update, such as by
+    clipping or for a learning rate: a replay has to do the same. PyTorch counts what changes a tensor, except for the
+    unscale_ of a GradScaler: so the values of one are kept. `scales`: the optimizer knows its GradScaler, and a replay
+    does what that does."""
 
     def __init__(self, scales):
         self.any = False
         self.dropped = False  # the averages of the newest exchange were not used
         self._scales = scales
-        self._averages, self._sample = [], ()
+        self._averages, self._sample, self._numbers = [], (), None
 
-    def averaged(self, parameters):
+    def averaged(self, parameters, groups):
+        self._numbers = numbers_of(groups)
         self._averages = [(p, p.grad, p.grad._version) for p in parameters if p.grad is not None]
         if self._scales:
             return
@@ -34,15 +36,18 @@ class Changes:
 
     def drop(self):
         """The averages are given up, without an update."""
-        self.dropped, self._averages, self._sample = True, [], ()
+        self.dropped = True
+        self._averages, self._sample, self._numbers = [], (), None
 
-    def used(self):
+    def used(self, groups):
         self.any |= any(p.grad is not gradient or gradient._version != version
                         for p, gradient, version in self._averages)
         if self._sample:
             gradient, before = self._sample
             self.any |= bool(((gradient != before) & ~before.isnan()).any())
-        self._averages, self._sample = [], ()
+        if self._numbers is not None:
+            self.any |= self._numbers != numbers_of(groups)
+        self._averages, self._sample, self._numbers = [], (), None
 
 
 def note_of(groups, scaler, absent, changes):

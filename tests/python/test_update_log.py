@@ -110,6 +110,15 @@ def test_a_step_that_the_loop_left_out_is_not_replayed(saves, tmp_path):
     assert ("2 logged steps replayed" if saves else "left out step 3 of the update log") in ended.output, ended.output
 
 
+def test_a_learning_rate_that_is_set_between_backward_and_step_has_to_be_told(tmp_path):
+    pytest.importorskip("torch")
+    flags = ("--store", tmp_path / "store", "--update-log")
+    run_job("optimizer/dropped.py", tmp_path, "rate", ranks=1, code=75, flags=flags)
+    for told, code, words in (("rate", 78, "Give before_step="), ("rate_told", 0, "5 logged steps replayed")):
+        ended = run_job("optimizer/dropped.py", tmp_path, told, ranks=1, code=code, flags=(*flags, "--resume"))
+        assert words in ended.output, ended.output
+
+
 def newest_checkpoint(folder):
     listed = run([PROGRAM, "checkpoint", "list", "--store", folder / "store", "--json"])
     return max(found["step"] for found in json.loads(listed.output) if found["complete"])

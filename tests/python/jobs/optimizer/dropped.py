@@ -1,6 +1,6 @@
-"""Averages that no step uses, under an update log: SCRIPT FOLDER saves|goes_on. The first life leaves out its third step and
-ends by SIGKILL after its fifth. `saves`: it makes a checkpoint after the step that it leaves out, and the second life begins
-with the weights of then."""
+"""What a loop does to averages, under an update log: SCRIPT FOLDER saves|goes_on|rate|rate_told. The first life ends by
+SIGKILL after its fifth step; one that resumes begins with the weights of then. It leaves out its third step, and `saves`
+a checkpoint after it; or it sets the learning `rate` between backward and step(), which a replay may be told."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import torch
 import ringwood.torch as rw
 from ringwood.errors import RefusedError
 
-kept, saves = pathlib.Path(sys.argv[1]) / "kept.json", sys.argv[2] == "saves"
+kept, mode = pathlib.Path(sys.argv[1]) / "kept.json", sys.argv[2]
 torch.set_num_threads(1)
 torch.manual_seed(3)
 rw.init()
@@ -32,6 +32,10 @@ def refused(words, call):
     raise AssertionError(f"{words}: was not said")
 
 
+def set_rate():
+    optimizer.param_groups[0]["lr"] = 0.1 / rw.session().step
+
+
 def backward():
     model(torch.full((4, 6), 0.1 * rw.session().step)).square().mean().backward()
 
@@ -39,7 +43,7 @@ def backward():
 other = torch.nn.Linear(2, 2)  # the log has not its gradients
 other = rw.DistributedOptimizer(torch.optim.SGD(other.parameters(), lr=0.1), other.named_parameters())
 refused("there are 2: start without --update-log", rw.Checkpoint(model, [optimizer, other]).restore)
-start = checkpoint.restore()
+start = checkpoint.restore(before_step=set_rate if mode == "rate_told" else None)
 state = [p.tolist() for p in model.parameters()]
 if start:
     assert [start, state] == json.loads(kept.read_text()), (start, state, kept.read_text())
@@ -50,12 +54,14 @@ for step in range(1, 6):
     with optimizer.no_sync():
         backward()
     backward()
-    if step != 3:
+    if mode == "rate":
+        set_rate()
+    if step != 3 or mode == "rate":
         optimizer.step()
         continue
     refused("an update log, which would replay each exchange as a step", backward)
     optimizer.zero_grad()
-    if saves:
+    if mode == "saves":
         checkpoint.save()
         checkpoint.wait()
 kept.write_text(json.dumps([rw.session().step, [p.tolist() for p in model.parameters()]]))
