@@ -108,7 +108,7 @@ TEST(Loop, ASleepingLoopWakesForItsSourceAndUsesNoCpu) {
                     after.ru_utime.tv_usec - before.ru_utime.tv_usec;
   EXPECT_LT(used, 150'000) << "microseconds of CPU in 0.3 s of sleep";
   pipe.Signal();
-  for (int i = 0; i < 5000 && pipe.seen == 0; ++i) usleep(1000);
+  for (int i = 0; i < 60'000 && pipe.seen == 0; ++i) usleep(1000);
   EXPECT_EQ(pipe.seen, 1);
   ASSERT_TRUE(loop.Call(
                       [&] {
@@ -141,18 +141,18 @@ TEST(Loop, ASourceIsNotHeardDuringANapAndTasksDoNotWaitForIt) {
   const auto nothing = [] { return OkStatus(); };
   ASSERT_TRUE(loop.Call([&] { return loop.Attach(&sleeper), OkStatus(); }, Seconds(10)).ok());
   bool unheard = false;
+  int before = 0;
   for (int attempt = 0; attempt < 50 && !unheard; ++attempt) {
-    const int seen = sleeper.seen;
+    before = sleeper.seen;
     ASSERT_TRUE(loop.Call(nothing, Seconds(10)).ok());
     usleep(20'000);
     sleeper.Signal();
     usleep(20'000);
-    unheard = sleeper.seen == seen;
+    unheard = sleeper.seen == before;
   }
   EXPECT_TRUE(unheard);
-  const int before = sleeper.seen;
   ASSERT_TRUE(loop.Call(nothing, Seconds(10)).ok());  // an hour has not passed
-  for (int i = 0; i < 5000 && sleeper.seen == before; ++i) usleep(1000);
+  for (int i = 0; i < 60'000 && sleeper.seen == before; ++i) usleep(1000);
   EXPECT_EQ(sleeper.seen, before + 1);
   ASSERT_TRUE(loop.Call([&] { return loop.Detach(&sleeper), OkStatus(); }, Seconds(10)).ok());
 }
@@ -166,22 +166,23 @@ TEST(Loop, ANapThatBroughtNothingIsFollowedBySleep) {
   EXPECT_GE(sleeper.naps, 1);
   const int seen = sleeper.seen;
   sleeper.Signal();
-  for (int i = 0; i < 5000 && sleeper.seen == seen; ++i) usleep(1000);
+  for (int i = 0; i < 60'000 && sleeper.seen == seen; ++i) usleep(1000);
   EXPECT_EQ(sleeper.seen, seen + 1);
   ASSERT_TRUE(loop.Call([&] { return loop.Detach(&sleeper), OkStatus(); }, Seconds(10)).ok());
 }
 
 TEST(Loop, AFullMailboxRefuses) {
   Loop loop("test");
-  std::atomic<bool> go{false};
+  absl::Notification begun, go;
   loop.Post([&] {
-    while (!go) usleep(1000);
+    begun.Notify();
+    go.WaitForNotification();
   });
-  usleep(20'000);
+  begun.WaitForNotification();  // so it is in the mailbox no more
   size_t accepted = 0;
   while (loop.Post([] {})) ++accepted;
   EXPECT_EQ(accepted, Loop::kMaxTasks);
-  go = true;
+  go.Notify();
 }
 
 TEST(Loop, AFullMailboxHasAPlaceForWhatMustArrive) {
