@@ -249,7 +249,12 @@ TEST_P(Contract, AMessageOfAnotherEpochIsDroppedAndCounted) {
   EXPECT_EQ(received[1].Wait(0.2).code(), StatusCode::kDeadlineExceeded);
   // gRPC's connections prove their epoch: the whole one is refused.
   const uint64_t dropped = GetParam() == Kind::kGrpc || GetParam() == Kind::kGrpcTls ? 0 : 2;
-  world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().stale_frames, dropped); });
+  uint64_t counted = 0;
+  const TimePoint end = Now() + Seconds(60);
+  do {
+    world.Run(1, [&] { counted = world.transport(1)->Counters().stale_frames; });
+  } while (counted < dropped && Now() < end);
+  EXPECT_EQ(counted, dropped);
   world.Close(1, Aborted("over"));
   EXPECT_EQ(received[0].Wait().code(), StatusCode::kAborted);
   EXPECT_EQ(received[1].Wait().code(), StatusCode::kAborted);
@@ -269,10 +274,10 @@ TEST_P(Contract, CloseAnswersEverythingWithItsReason) {
   EXPECT_TRUE(sent_early.Wait().ok());
   world.Close(0, Aborted("epoch 7 ended: rank 5 fell silent"));
   for (Answer& answer : received) {
-    EXPECT_EQ(answer.Wait(0.5).code(), StatusCode::kAborted);
+    EXPECT_EQ(answer.Wait().code(), StatusCode::kAborted);
     EXPECT_NE(Message(answer.status).find("rank 5 fell silent"), std::string::npos);
   }
-  EXPECT_NE(sent.Wait(0.5).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(sent.Wait().code(), StatusCode::kDeadlineExceeded);
   Answer late_send, late_receive;
   Send(world, 0, 1, 3, into, late_send);
   Receive(world, 0, 1, 9, into, late_receive);
