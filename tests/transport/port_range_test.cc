@@ -129,12 +129,17 @@ class Fabrics {
 
 class PortsOf : public testing::TestWithParam<const char*> {};
 
-// Below the kernel's own ephemeral ports, so that nothing else of the machine takes them, and this
-// process's own, so that tests may run beside each other; each test's differ from those before it,
-// where connections may linger.
+// Below the kernel's own ephemeral ports, so that no connection takes them, and this process's own,
+// so that tests may run beside each other; each test's differ from those before it, where
+// connections may linger. Not those of which another test has one.
 PortRange OwnRange(int offset, int ports) {
-  const int first = 20000 + getpid() % 200 * 60 + offset;
-  return {static_cast<uint16_t>(first), static_cast<uint16_t>(first + ports - 1)};
+  for (int block = getpid();; ++block) {
+    const int first = 20000 + block % 200 * 60 + offset;
+    const PortRange range{static_cast<uint16_t>(first), static_cast<uint16_t>(first + ports - 1)};
+    bool free = true;
+    for (const uint16_t port : PortsToTry(range, 0)) free &= IsFree("127.0.0.1", port);
+    if (free) return range;
+  }
 }
 
 TEST_P(PortsOf, AFabricListensInTheRangeOnly) {

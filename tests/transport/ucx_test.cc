@@ -183,6 +183,13 @@ TEST(UcxFabric, AnUnknownInterfaceIsAnErrorThatListsTheKnownOnes) {
   EXPECT_NE(Message(fabric.status()).find("lo"), std::string::npos);
 }
 
+double ProcessorSeconds() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+// Busy polling would use all of every second; connections settle in one of the first.
 TEST(UcxFabric, AnIdleNodeUsesNoProcessorTime) {
   World world(Kind::kUcx, 4);
   std::vector<std::byte> into(10);
@@ -192,14 +199,14 @@ TEST(UcxFabric, AnIdleNodeUsesNoProcessorTime) {
       world.transport(i)->Receive((i + 1) % 4, {}, {7, 0, 0}, into, pending[i].ForReceive());
     });
   }
-  absl::SleepFor(absl::Milliseconds(300));  // connections settle
-  timespec before, after;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-  absl::SleepFor(absl::Seconds(1));
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-  const double used = static_cast<double>(after.tv_sec - before.tv_sec) +
-                      static_cast<double>(after.tv_nsec - before.tv_nsec) * 1e-9;
-  EXPECT_LT(used, 0.1);  // busy polling would use more than one second
+  absl::SleepFor(absl::Milliseconds(300));
+  double used = 1;
+  for (int second = 0; second < 10 && used >= 0.1; ++second) {
+    const double before = ProcessorSeconds();
+    absl::SleepFor(absl::Seconds(1));
+    used = ProcessorSeconds() - before;
+  }
+  EXPECT_LT(used, 0.1);
   for (int i = 0; i < 4; ++i) world.Close(i, Aborted("over"));
 }
 
