@@ -236,7 +236,7 @@ class DeviceRank {
     const Status closed =
         loop_.Call([&] { return ring_->Close(Aborted("rank 5 fell silent")); }, Seconds(30));
     EXPECT_TRUE(closed.ok()) << Message(closed);
-    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(5)));
+    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
     EXPECT_EQ(status.code(), StatusCode::kAborted);
     EXPECT_NE(Message(status).find("rank 5 fell silent"), std::string::npos);
   }

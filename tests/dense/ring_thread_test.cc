@@ -190,7 +190,7 @@ TEST(RingThread, AThreadThatHangsIsGivenUpAndEveryCallIsAnsweredOnce) {
 TEST(RingThread, ARingWhoseAnswersComeSlowlyIsNotGivenUp) {
   Story story;
   Loop net("net");
-  auto ring = Make(&net, &story, 2);
+  auto ring = Make(&net, &story, 10);
   absl::Notification answered;
   Status status = Internal("none");
   On(&net, [&] {
@@ -201,7 +201,7 @@ TEST(RingThread, ARingWhoseAnswersComeSlowlyIsNotGivenUp) {
       answered.Notify();
     });
   });
-  absl::SleepFor(absl::Milliseconds(300));  // some looks at it
+  absl::SleepFor(absl::Milliseconds(1200));  // two looks at it
   story.go_on.Notify();
   ASSERT_TRUE(answered.WaitForNotificationWithTimeout(kLong));
   EXPECT_TRUE(status.ok()) << Message(status);
