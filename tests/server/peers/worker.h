@@ -255,6 +255,7 @@ inline ServerOptions Embedded(const std::string& store = "") {
   ServerOptions options;
   options.insecure = true;
   options.store = store;
+  options.failure_timeout_seconds = 60;  // a worker here beats once
   return options;
 }
 
