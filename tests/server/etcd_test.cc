@@ -199,8 +199,8 @@ TEST_F(EtcdStore, GoesOnWhicheverMemberIsKilled) {
 TEST_F(EtcdStore, AMinorityRefusesInTimeAndLeavesARecordWhole) {
   Candidate first(*etcd_, "h1:70", kShortLeaseSeconds);
   const int64_t revision = first.AwaitLeads();
+  ASSERT_TRUE(first.Store(revision)->Save(EpochRecordOf(1)).ok());
   auto store = first.Store(revision, 1);
-  ASSERT_TRUE(store->Save(EpochRecordOf(1)).ok());
   for (int member : {0, 1}) etcd_->Signal(member, SIGSTOP);
   const Status failed = store->Save(EpochRecordOf(2));
   EXPECT_EQ(failed.code(), StatusCode::kUnavailable);
