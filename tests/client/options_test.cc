@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <clocale>
 #include <cstdlib>
@@ -116,7 +117,7 @@ TEST(Options, ASwitchIsOnOrOffAndAnythingElseIsRefused) {
 
 // The program that loads the library may have chosen one.
 TEST(Options, NumbersAreReadAlikeInALocaleWithAComma) {
-  const std::string folder = ::testing::TempDir() + "locales";
+  const std::string folder = ::testing::TempDir() + "locales-" + std::to_string(getpid());
   std::filesystem::create_directories(folder);
   const std::string make = "localedef -i de_DE -f UTF-8 " + folder + "/de_DE.UTF-8 2>/dev/null";
   if (std::system(make.c_str()) != 0) GTEST_SKIP() << "no localedef";

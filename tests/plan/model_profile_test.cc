@@ -1,6 +1,7 @@
 #include "plan/model/model_profile.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -109,7 +110,7 @@ TEST(ModelProfile, OnlyCommentsBeforeTheColumnsAreKeptAndOnlySomeOfThem) {
 }
 
 TEST(ModelProfile, ATableOfCostsHasWholeBytesAndTimesThatAreMeasured) {
-  const std::string file = testing::TempDir() + "/costs.csv";
+  const std::string file = testing::TempDir() + "/costs-" + std::to_string(getpid()) + ".csv";
   const auto read = [&](const std::string& row) {
     std::ofstream(file) << "bytes,avg_latency_us\n" + row + "\n64,5\n";
     return Message(ReadCostTable(file).status());

@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor_database.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -97,7 +98,7 @@ TEST(Token, ThatHasExpiredIsRenewedInItsFileForAChannelThatStands) {
   constexpr char kStatus[] = "/ringwood.v1.Coordinator/Status";
   auto server = Server::Start(Guarded());
   ASSERT_TRUE(server.ok()) << server.status();
-  const std::string file = ::testing::TempDir() + "/renewed-token";
+  const std::string file = ::testing::TempDir() + "/renewed-token-" + std::to_string(getpid());
   const std::string expired = Issued(kObserverRole, -1);
   ASSERT_TRUE(KeepToken(file, expired).ok());
   const auto channel = OpenChannel("127.0.0.1:" + std::to_string((*server)->port()),

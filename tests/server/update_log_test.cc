@@ -222,7 +222,7 @@ TEST_F(UpdateLogTest, RoomForTheNextCheckpointsStaysOnASmallDisk) {
   EXPECT_THAT(Message(refused), HasSubstr("the next checkpoints need 64 MiB"));
   EXPECT_GE(fs::space(directory_).available, 32 * kMiB);
   EXPECT_EQ(log_->After(kLoggedJob, {})->rounds.size(), round.step() - 1) << "all of them stay";
-  for (const TimePoint late = Now() + Seconds(20); !refused.ok() && Now() < late;) {
+  for (const TimePoint late = Now() + Seconds(60); !refused.ok() && Now() < late;) {
     ASSERT_TRUE(log_->Forget({{1, round.step() - 1}}).ok());
     refused = log_->Take(round).status();
   }
@@ -261,7 +261,7 @@ TEST_F(UpdateLogTest, FreesTheDiskOfWhatNoCheckpointNeeds) {
     if (step % kEvery != 0) continue;
     ASSERT_TRUE(log_->Forget({{1, step}}).ok());
   }
-  const TimePoint end = Now() + Seconds(20);
+  const TimePoint end = Now() + Seconds(60);
   while (TableBytes() > logged / 4 && Now() < end) {
     ASSERT_TRUE(log_->Forget({{1, kSteps}}).ok());
   }
@@ -444,7 +444,7 @@ TEST_F(UpdateLogOnADisk, RoundsThatComeBackWithoutTheirPiecesAfterAPowerLossAreD
   ASSERT_TRUE(Start(false).ok());  // the rows are in table files now
   ASSERT_TRUE(Log(1, kRounds + 1).ok());
   const uint64_t before = TableBytes();
-  const TimePoint end = Now() + Seconds(20);
+  const TimePoint end = Now() + Seconds(60);
   while (TableBytes() >= before && Now() < end) {
     ASSERT_TRUE(log_->Forget({{1, kRounds + 1}}).ok());
   }
