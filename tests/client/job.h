@@ -126,14 +126,11 @@ class GatheringCoordinator {
   std::map<int, v1::MemberReport> reports_;
 };
 
+// Under the lock: a rank whose attendance has ended, which waits for it, is told nothing any more.
 inline void GatheringCoordinator::Fail(const Status& failure) {
-  std::map<int, EpochFailed> told;
-  {
-    absl::MutexLock lock(&mutex_);
-    failure_ = failure;
-    told = attending_;
-  }
-  for (auto& [rank, tell] : told) tell(failure, false);
+  absl::MutexLock lock(&mutex_);
+  failure_ = failure;
+  for (auto& [rank, tell] : attending_) tell(failure, false);
 }
 
 class GatheringControl : public Control {
