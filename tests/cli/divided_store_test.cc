@@ -235,7 +235,7 @@ TEST_F(DividedStore, TheDirectoriesTogetherAreACheckpoint) {
 
 TEST_F(DividedStore, OldOnesGoFromBoth) {
   for (uint64_t step = 1; step <= 5; ++step) ASSERT_EQ(SaveAll(step), OkStatus()) << step;
-  for (int i = 0; i < 200 && (Wholes().size() > 2 || Parts().size() > 2); ++i) usleep(50'000);
+  for (int i = 0; i < 1200 && (Wholes().size() > 2 || Parts().size() > 2); ++i) usleep(50'000);
   EXPECT_THAT(Wholes(), ElementsAre(5, 4));
   EXPECT_THAT(Parts(), ElementsAre(5, 4));
   for (int number = 0; number < kRanks; ++number) CheckAll(epoch(), 4, number);
@@ -316,14 +316,14 @@ TEST_F(DividedStore, APartOfNoWholeGoesWhenTheJobRunsAgain) {
   std::thread first([this] { EXPECT_TRUE(Save(8, 0).ok()); });
   EXPECT_TRUE(Save(8, 1).ok());
   first.join();
-  for (int i = 0; i < 200 && Parts().size() < 2; ++i) usleep(50'000);
+  for (int i = 0; i < 1200 && Parts().size() < 2; ++i) usleep(50'000);
   EXPECT_THAT(Parts(), ElementsAre(8, 7));
   Stop();  // rank 2 has brought nothing
   EXPECT_THAT(Wholes(), ElementsAre(7));
   Start();
   ASSERT_TRUE(Join(true).ok());
   EXPECT_EQ(rank(0).joined->base_step(), 7u);
-  for (int i = 0; i < 200 && Parts().size() > 1; ++i) usleep(50'000);
+  for (int i = 0; i < 1200 && Parts().size() > 1; ++i) usleep(50'000);
   EXPECT_THAT(Parts(), ElementsAre(7));
   Stop();
   Start();  // the newest part is gone, and nothing takes that for damage

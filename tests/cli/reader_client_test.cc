@@ -17,6 +17,7 @@
 #include "base/digest.h"
 #include "ringwood/v1/control.grpc.pb.h"
 #include "ringwood/v1/store.grpc.pb.h"
+#include "tests/server/peers/fake_coordinator.h"
 
 namespace ringwood {
 namespace {
@@ -38,7 +39,6 @@ class Deployment {
     server_ = builder.BuildAndStart();
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-  int port() const { return port_; }
   void FailRanks(int calls) { control_.failed = calls; }
   void BreakLoads(int calls) { store_.broken = calls; }
   void RemoveCheckpoint() { store_.removed = true; }
@@ -164,8 +164,8 @@ class StartedAgain {
 };
 
 TEST(ReaderClient, WaitsForAServerThatItHasBeenConnectedTo) {
-  auto first = std::make_unique<Deployment>(0);
-  const int port = first->port();
+  const int port = PortForRestarts();
+  auto first = std::make_unique<Deployment>(0, port);
   const auto client = MakeGrpcReaderClient({first->address(), Access(), ""});
   ASSERT_TRUE(client->Pull(PullWithin(60)).ok());
   first.reset();
@@ -219,8 +219,8 @@ TEST(ReaderClient, ReadsOnWhereItsServerIsLostUnderTheRead) {
 }
 
 TEST(ReaderClient, ReadsOnAtTheServerThatIsStartedAgain) {
-  auto first = std::make_unique<Deployment>(0);
-  const int port = first->port();
+  const int port = PortForRestarts();
+  auto first = std::make_unique<Deployment>(0, port);
   const auto client = MakeGrpcReaderClient({first->address(), Access(), ""});
   ASSERT_TRUE(client->Hold(HoldWithin(60)).ok());
   first.reset();

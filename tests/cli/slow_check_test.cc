@@ -19,7 +19,7 @@ constexpr double kJoinSeconds = 3;
 constexpr int kPieces = 64;
 constexpr int kSlowPieces = 8;  // of half a second: longer than a join waits
 
-StatusOr<v1::JoinResponse> Join(const std::string& address, bool resume) {
+StatusOr<v1::JoinResponse> Join(const std::string& address, bool resume, double seconds) {
   v1::JoinRequest request;
   request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
   request.set_role(v1::ROLE_WORKER);
@@ -28,8 +28,8 @@ StatusOr<v1::JoinResponse> Join(const std::string& address, bool resume) {
   request.set_incarnation(1);
   request.set_fabric_address("none");
   request.set_resume(resume);
-  request.set_join_timeout_seconds(kJoinSeconds);
-  return MakeGrpcControl(address, "")->Join(request, Seconds(kJoinSeconds));
+  request.set_join_timeout_seconds(seconds);
+  return MakeGrpcControl(address, "")->Join(request, Seconds(seconds));
 }
 
 TEST(SlowCheck, NoTimeoutEndsAJoinWhileTheServerReads) {
@@ -45,7 +45,7 @@ TEST(SlowCheck, NoTimeoutEndsAJoinWhileTheServerReads) {
     const auto server = Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     const std::string address = absl::StrFormat("127.0.0.1:%d", (*server)->port());
-    const auto joined = Join(address, false);
+    const auto joined = Join(address, false, 60);
     ASSERT_TRUE(joined.ok()) << joined.status();
     Arena arena(1 << 30);
     ASSERT_TRUE(arena.Fill({{"weights", true, std::as_bytes(std::span(weights))}}, 0, 1).ok());
@@ -63,7 +63,8 @@ TEST(SlowCheck, NoTimeoutEndsAJoinWhileTheServerReads) {
   };
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
-  const auto joined = Join(absl::StrFormat("127.0.0.1:%d", (*server)->port()), true);
+  const std::string address = absl::StrFormat("127.0.0.1:%d", (*server)->port());
+  const auto joined = Join(address, true, kJoinSeconds);
   ASSERT_TRUE(joined.ok()) << joined.status();
   EXPECT_EQ(joined->base_step(), 7u);
   EXPECT_EQ(joined->base_epoch(), 1u);
