@@ -62,7 +62,7 @@ TEST(Agent, EndsWithItsProcessesWhenTheLauncherIsSilent) {
   auto worker = StartWorker(job);
   ASSERT_TRUE(worker.ok()) << Message(worker.status());
   EXPECT_TRUE(WaitForEnd(worker->get())) << "its standard input is open all the time";
-  EXPECT_TRUE(WaitUntilGone(mark, kLongest));
+  EXPECT_TRUE(WaitUntilGone(mark));
 }
 
 TEST(Agent, AnswersAndStaysWhileItHearsTheLauncher) {
@@ -88,7 +88,7 @@ TEST(Agent, AnswersAndStaysWhileItHearsTheLauncher) {
   EXPECT_EQ(answers, 2);
   (*worker)->CloseInput();
   EXPECT_TRUE(WaitForEnd(worker->get()));
-  EXPECT_TRUE(WaitUntilGone(mark, kLongest));
+  EXPECT_TRUE(WaitUntilGone(mark));
 }
 
 TEST(Agent, KillsOneOfItsProcesses) {
@@ -161,7 +161,7 @@ TEST(Remote, AWorkerThatFallsSilentIsLostAndNamed) {
   EXPECT_THAT(Message(status), HasSubstr("host h1 was silent"));
   EXPECT_LE((*remote)->over(), Now()) << "by then nothing runs there any more";
   (*remote)->Cut();
-  EXPECT_TRUE(WaitUntilGone(mark, kLongest));
+  EXPECT_TRUE(WaitUntilGone(mark));
 }
 
 }  // namespace

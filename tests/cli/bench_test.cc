@@ -75,7 +75,7 @@ void ExpectTheJobEnds(int signal, const std::string& verdict) {
   const Finished finished = run.Wait();
   EXPECT_EQ(finished.code, 75) << finished.err;
   EXPECT_THAT(finished.err, AllOf(HasSubstr("failed first"), HasSubstr(verdict)));
-  EXPECT_TRUE(WaitUntilGone(mark, 5));
+  EXPECT_TRUE(WaitUntilGone(mark));
 }
 
 TEST(Bench, AKilledRankEndsTheAllReduceOfTheOthers) { ExpectTheJobEnds(SIGKILL, "SIGKILL"); }

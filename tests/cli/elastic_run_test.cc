@@ -164,7 +164,7 @@ TEST_F(ElasticRunTest, SparesAreRanksBeyondTheWorldAndEndWithIt) {
                        {"-np", "2", "--spares", "1"}));
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("0 of 2\n"), HasSubstr("1 of 2\n"), HasSubstr("2 of 2\n")));
-  EXPECT_TRUE(WaitUntilGone(mark, 5));
+  EXPECT_TRUE(WaitUntilGone(mark));
 }
 
 TEST_F(ElasticRunTest, TheServerIsToldAndItsLinesAreNotTheUsers) {
@@ -268,7 +268,7 @@ TEST_F(ElasticRunTest, ALostHostsRanksAreStartedAgainThere) {
   EXPECT_THAT(finished.err,
               AllOf(HasSubstr("the connection to host h2 ended"),
                     HasSubstr("rank 1 (host h2) was lost with its host; it is started")));
-  EXPECT_TRUE(WaitUntilGone(mark, 5));
+  EXPECT_TRUE(WaitUntilGone(mark));
 }
 
 TEST_F(ElasticRunTest, CtrlCEndsWhatWasStartedAgainToo) {
@@ -280,7 +280,7 @@ TEST_F(ElasticRunTest, CtrlCEndsWhatWasStartedAgainToo) {
   ASSERT_TRUE(run.WaitForOutput("0 up"));
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait().code, 130);
-  EXPECT_TRUE(WaitUntilGone(mark, 5));
+  EXPECT_TRUE(WaitUntilGone(mark));
 }
 
 TEST_F(ElasticRunTest, FlagsThatDoNotFitAreRefused) {

@@ -20,9 +20,9 @@ std::string UniqueSeconds();
 // Processes whose command line has `word` in it.
 std::vector<pid_t> ProcessesWith(const std::string& word);
 
-// Waits until none or some are left; false after `seconds`.
-bool WaitUntilGone(const std::string& word, double seconds);
-bool WaitUntilThere(const std::string& word, size_t count, double seconds);
+// Waits until none or some are left; false after a minute, in which a busy machine is done, too.
+bool WaitUntilGone(const std::string& word);
+bool WaitUntilThere(const std::string& word, size_t count);
 
 struct Finished {
   int code = -1;  // -1: it did not end in time

@@ -38,8 +38,8 @@ std::vector<pid_t> ProcessesWith(const std::string& word) {
   return found;
 }
 
-bool WaitUntilGone(const std::string& word, double seconds) {
-  const TimePoint deadline = Now() + Seconds(seconds);
+bool WaitUntilGone(const std::string& word) {
+  const TimePoint deadline = Now() + Seconds(Program::kSeconds);
   while (!ProcessesWith(word).empty()) {
     if (Now() > deadline) return false;
     Pause();
@@ -47,8 +47,8 @@ bool WaitUntilGone(const std::string& word, double seconds) {
   return true;
 }
 
-bool WaitUntilThere(const std::string& word, size_t count, double seconds) {
-  const TimePoint deadline = Now() + Seconds(seconds);
+bool WaitUntilThere(const std::string& word, size_t count) {
+  const TimePoint deadline = Now() + Seconds(Program::kSeconds);
   while (ProcessesWith(word).size() < count) {
     if (Now() > deadline) return false;
     Pause();

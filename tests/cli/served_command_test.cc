@@ -54,11 +54,12 @@ TEST(ServedCommand, ASignalIsForIt) {
 }
 
 TEST(ServedCommand, DiesWithTheServer) {
-  const std::string word = UniqueSeconds();
-  Program server(Serving("exec sleep " + word));
-  ASSERT_TRUE(WaitUntilThere("sleep " + word, 1, Program::kSeconds));
+  const std::string seconds = UniqueSeconds();
+  const std::string command = std::string("sleep") + '\0' + seconds;  // and not the script
+  Program server(Serving("exec sleep " + seconds));
+  ASSERT_TRUE(WaitUntilThere(command, 1));
   server.Signal(SIGKILL);
-  EXPECT_TRUE(WaitUntilGone("sleep " + word, Program::kSeconds));
+  EXPECT_TRUE(WaitUntilGone(command));
 }
 
 TEST(ServedCommand, ItsFilesAreNotPrivateAsTheStoresAre) {

@@ -31,7 +31,7 @@ TEST(ServerCommand, SaysWhereItListensAndEndsInOrderOnSigterm) {
       {"server", "--listen", "127.0.0.1:0", "--store", directory.path() + "/store", "--insecure"});
   ASSERT_TRUE(server.WaitForOutput(kListening));
   server.Signal(SIGTERM);
-  const Finished finished = server.Wait(20);
+  const Finished finished = server.Wait();
   EXPECT_EQ(finished.code, 0) << finished.err;
 }
 
@@ -70,13 +70,13 @@ TEST(ServerCommand, ReducersEndInOrderWhateverTheirCallsWaitFor) {
     if (round % 2 == 0) coordinator.Signal(SIGKILL);
     for (const auto& reducer : reducers) reducer->Signal(SIGTERM);
     for (const auto& reducer : reducers) {
-      const Finished finished = reducer->Wait(20);
+      const Finished finished = reducer->Wait();
       EXPECT_EQ(finished.code, 0) << finished.err;
       EXPECT_THAT(finished.err, Not(HasSubstr("ref_counted")));
     }
     if (round % 2 == 0) continue;
     coordinator.Signal(SIGTERM);
-    EXPECT_EQ(coordinator.Wait(20).code, 0);
+    EXPECT_EQ(coordinator.Wait().code, 0);
   }
 }
 
@@ -90,21 +90,17 @@ TEST(ServerCommand, AStoreInUseIsRefused) {
   EXPECT_EQ(second.code, 78);
   EXPECT_THAT(second.err, AllOf(HasSubstr("in use"), HasSubstr("--store")));
   first.Signal(SIGINT);
-  EXPECT_EQ(first.Wait(20).code, 0);
+  EXPECT_EQ(first.Wait().code, 0);
 }
 
 TEST(ServerCommand, APortInUseIsRefused) {
   Program first({"server", "--listen", "127.0.0.1:0", "--insecure"});
-  ASSERT_TRUE(first.WaitForOutput("\n"));
-  first.Signal(0);
-  Finished seen = first.Wait(0.1);
-  const size_t at = seen.out.find(kListening) + sizeof(kListening) - 1;
-  const std::string address = seen.out.substr(at, seen.out.find('\n', at) - at);
+  const std::string address = AddressOf(&first);
   const Finished second = RunProgram({"server", "--listen", address, "--insecure"});
   EXPECT_EQ(second.code, 78) << address;
   EXPECT_THAT(second.err, HasSubstr(address + ": the port is in use"));
   first.Signal(SIGTERM);
-  EXPECT_EQ(first.Wait(20).code, 0);
+  EXPECT_EQ(first.Wait().code, 0);
 }
 
 TEST(ServerCommand, PlaintextOffLoopbackIsRefused) {
@@ -140,7 +136,7 @@ TEST(RunWithServer, AStoreInUseEndsTheRunWithTheServersWords) {
               AllOf(HasSubstr("server 0 (host localhost) failed first"), HasSubstr("in use")));
   EXPECT_THAT(run.out, Not(HasSubstr("a rank ran")));
   server.Signal(SIGTERM);
-  EXPECT_EQ(server.Wait(20).code, 0);
+  EXPECT_EQ(server.Wait().code, 0);
 }
 
 TEST(RunWithServer, ACardThatIsNotThereIsNamed) {
@@ -155,23 +151,23 @@ TEST(RunWithServer, CtrlCEndsServersToo) {
   const std::string mark = UniqueSeconds();
   Program run({"run", "-np", "2", "--servers", "2", "--store", directory.path() + "/store", "--",
                "sleep", mark});
-  ASSERT_TRUE(WaitUntilThere("sleep", 2, 10));
-  ASSERT_TRUE(WaitUntilThere(mark, 3, 10));
+  ASSERT_TRUE(WaitUntilThere("sleep", 2));
+  ASSERT_TRUE(WaitUntilThere(mark, 3));
   run.Signal(SIGINT);
-  EXPECT_EQ(run.Wait(30).code, 130);
-  EXPECT_TRUE(WaitUntilGone(mark, 2));
-  EXPECT_TRUE(WaitUntilGone(directory.path(), 2));
+  EXPECT_EQ(run.Wait().code, 130);
+  EXPECT_TRUE(WaitUntilGone(mark));
+  EXPECT_TRUE(WaitUntilGone(directory.path()));
 }
 
 TEST(RunWithServer, KillingTheLauncherLeavesNoServer) {
   TemporaryDirectory directory;
   const std::string mark = UniqueSeconds();
   Program run({"run", "-np", "1", "--store", directory.path() + "/store", "--", "sleep", mark});
-  ASSERT_TRUE(WaitUntilThere(mark, 2, 10));
+  ASSERT_TRUE(WaitUntilThere(mark, 2));
   run.Signal(SIGKILL);
   run.Wait();
-  EXPECT_TRUE(WaitUntilGone(mark, 5));
-  EXPECT_TRUE(WaitUntilGone(directory.path(), 5));
+  EXPECT_TRUE(WaitUntilGone(mark));
+  EXPECT_TRUE(WaitUntilGone(directory.path()));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(TemporaryStore, IsItsOwnersAloneAndGoesWithTheJobAlsoOnAnotherHost) {
   const std::string mark = UniqueSeconds();
   Program job({"run", "-H", "h1:1", "--rsh", rsh, "--", "sleep", mark});
   ASSERT_TRUE(job.WaitForOutput("checkpoints in "));
-  ASSERT_TRUE(WaitUntilThere(mark, 2, 60));
+  ASSERT_TRUE(WaitUntilThere(mark, 2));
   const std::string seen = job.Wait(0.01).err;
   const size_t at = seen.find("checkpoints in ") + 15;
   const std::string store = seen.substr(at, seen.find_first_of(" \n", at) - at);
