@@ -36,6 +36,7 @@ class Deployment {
                              &port_);
     builder.RegisterService(&control_);
     builder.RegisterService(&store_);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);  // readers ping it
     server_ = builder.BuildAndStart();
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }

@@ -60,6 +60,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     builder.AddListeningPort(absl::StrFormat("127.0.0.1:%d", port),
                              grpc::InsecureServerCredentials(), &bound);
     builder.RegisterService(this);
+    // As the real one: whoever looks for a silent server pings it, for as long as a test takes.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
     server_ = builder.BuildAndStart();
     RW_CHECK(server_ != nullptr && bound == port);
   }
@@ -191,7 +193,12 @@ class FakeCoordinator final : public v1::Coordinator::Service {
       return {grpc::StatusCode::ABORTED, "this coordinator does not know epoch 1: join again"};
     }
     if (request->last().round() > last_.round()) last_ = request->last();
-    const auto all = [this] { return !script_.holds_back && back_.size() == script_.world; };
+    // Where all have joined the epoch is known: one that stood still and lost its connection is
+    // back.
+    const auto all = [this] {
+      return !script_.holds_back &&
+             (joins_.size() == script_.world || back_.size() == script_.world);
+    };
     return Hold(all) ? grpc::Status::OK : Dead();
   }
 
