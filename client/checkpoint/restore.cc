@@ -59,8 +59,10 @@ Status Restore::Load(uint64_t bytes, int rank, const std::string& name, bool sha
                      std::span<std::byte> out) {
   if (bytes != out.size()) {
     return Invalid(
-        absl::StrFormat("the item '%s' of the checkpoint of step %d has %d bytes, not %d", name,
-                        step(), bytes, out.size()));
+        absl::StrFormat("the item '%s' of the checkpoint of step %d has %d bytes, not %d: it had "
+                        "another shape or element type. Restore it into what it was saved from, "
+                        "or begin a new job, without --resume",
+                        name, step(), bytes, out.size()));
   }
   return store_->Load(from_, static_cast<uint32_t>(rank), name, shared, out);
 }

@@ -176,6 +176,16 @@ TEST_F(States, WhatAnAttemptToResumeTookIsNotTakenTwice) {
   EXPECT_THAT(resumed.of(0)->residual(), ElementsAre(1, -2, 3));
 }
 
+TEST_F(States, ATensorThatHadAnotherShapeIsRefusedWithAWayOut) {
+  SavedItems store({}, {{"ringwood/residual/w", {1, -2}}});
+  Restore from(&store, {1, 4}, 0);
+  const Status begun = TensorStates(options_, table_).Begin(&from, 0, 1);
+  EXPECT_EQ(begun.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(begun), HasSubstr("'ringwood/residual/w' of the checkpoint of step 4 has 8 "
+                                        "bytes, not 12: it had another shape"));
+  EXPECT_THAT(Message(begun), HasSubstr("without --resume"));
+}
+
 TEST_F(States, AVelocityIsDroppedWithAWordWhereThereIsNoMomentumAnyMore) {
   SavedItems store({}, {{"ringwood/residual/w", {1, -2, 3}}, {"ringwood/momentum/w", {4, 5, 6}}});
   for (const double momentum : {0.0, 0.9}) {
