@@ -148,7 +148,7 @@ def test_a_note_has_room_for_a_thousand_groups():
         layers = [torch.nn.Parameter(torch.zeros(1)) for _ in range(1000)]
         return torch.optim.AdamW([{"params": [each], "lr": rate / (1 + i)} for i, each in enumerate(layers)]).param_groups
 
-    content = replay.note_of(groups(0.1), None, [], False)
+    content = replay.note_of(groups(0.1), None, [], replay.Changes(False))
     assert len(content) <= 1 << 16  # kMaxNoteBytes
     resumed = groups(0.2)
     replay.Note(content).set_groups(resumed)
