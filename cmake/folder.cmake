@@ -121,10 +121,10 @@ function(ringwood_test_binary binary rooms tests)
   target_compile_options(${binary} PRIVATE $<$<CONFIG:Release>:-O1>)
   include(GoogleTest)
   gtest_discover_tests(${binary} TEST_PREFIX ${folder}. TEST_FILTER -*Long.*
-    DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+    DISCOVERY_TIMEOUT 300 DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
   gtest_discover_tests(${binary} TEST_PREFIX ${folder}. TEST_FILTER *Long.*
-    TEST_LIST ${folder}_long_tests DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
-    PROPERTIES TIMEOUT 600 LABELS long)
+    TEST_LIST ${folder}_long_tests DISCOVERY_TIMEOUT 300 DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT 1200 LABELS long)
 endfunction()
 
 # From proto/ringwood/v1 (our own messages) and proto/etcd (etcd's, for the coordinator's store).

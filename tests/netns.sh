@@ -45,7 +45,7 @@ check() { # name, wanted exit code, wanted text or "", command…
   fi
 }
 
-run=(timeout 120 "$ringwood" run --rsh "ip netns exec" --network-interface eth0
+run=(timeout 300 "$ringwood" run --rsh "ip netns exec" --network-interface eth0
   --trusted-fabric --failure-timeout 2)
 
 gone() { # no process whose command line has the word is left within a minute
@@ -88,7 +88,7 @@ check "rings run between hosts" 0 "4 ranks" \
 check "rings run with a reducer on every host" 0 "4 ranks" \
   "${run[@]}" -H "$three" --servers 3 -- "$ringwood" bench allreduce --sizes 4K --repeat 3
 check "a trace is replayed between hosts" 0 '"world":4,"servers":3' \
-  timeout 120 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
+  timeout 300 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
   -H "$three" --workers 4 --servers 3 --trace data/espresso/resnet50.csv --steps 1 --json
 check "a host that is not there is named" 75 "rw${id}nohost" \
   "${run[@]}" -H "$(host 0):1,rw${id}nohost:1" -- sleep 60
@@ -118,21 +118,21 @@ done
 check "over IPv6 the coordinator's address stands in brackets" 0 "^\[$prefix::1\]:" \
   "${run[@]}" -H "$three" -- sh -c 'echo $RINGWOOD_COORDINATOR'
 check "over IPv6 rings and trees run by UCX" 0 '"world":4,"servers":3' \
-  timeout 120 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
+  timeout 300 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
   -H "$three" --workers 4 --servers 3 --trace data/espresso/resnet50.csv --density 0.01 --steps 1 --json
 check "over IPv6 they run by gRPC under TLS" 0 '"world":4,"servers":3' \
-  timeout 120 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 \
+  timeout 300 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 \
   -H "$three" --workers 4 --servers 3 --trace data/espresso/resnet50.csv --density 0.01 --steps 1 --json
 check "over IPv6 ranks on other hosts are restarted" 0 "\[3\] attempt 1" \
   "${run[@]}" -H "$three" --max-restarts 1 -- \
   sh -c 'echo attempt $RINGWOOD_RESTART; exit $((75 - 75 * RINGWOOD_RESTART))'
 check "over IPv6 the doctor finds the hosts ready" 0 "$prefix::2" \
-  timeout 120 "$ringwood" doctor --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
+  timeout 300 "$ringwood" doctor --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
   -H "$(host 0),$(host 1)"
 "$ringwood" ca init "$scratch/ca" >"$scratch/output" 2>&1 &&
   "$ringwood" ca issue "$scratch/ca" --role server --out "$scratch/page" >>"$scratch/output" 2>&1 || failures=$((failures + 1))
 check "over IPv6 the status page is HTTPS on a network that is not private" 0 "metrics at https://\[$prefix::1\]:" \
-  timeout 120 "$ringwood" run --rsh "ip netns exec" --network-interface eth0 -H "$three" \
+  timeout 300 "$ringwood" run --rsh "ip netns exec" --network-interface eth0 -H "$three" \
   --http :0 --http-tls "$scratch/page" -- true
 
 [ $failures = 0 ] && echo "all passed"

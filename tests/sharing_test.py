@@ -34,6 +34,6 @@ def test_each_test_runs_once(folder):
 
 
 def test_the_first_failure_ends_it_where_that_is_asked_for(folder):
-    output = start(folder, "--exitfirst").communicate(timeout=120)[0]
+    output = start(folder, "--exitfirst").communicate(timeout=600)[0]
     assert "stopping after 1 failures" in output, output
     assert "::test_b" not in output and "::test_c" not in output, output

@@ -53,7 +53,7 @@ class Training:
     def newest(self):
         """Step of the newest complete checkpoint in the store, None for none."""
         listed = subprocess.run([PROGRAM, "checkpoint", "list", "--store", self.store, "--json"], capture_output=True,
-                                text=True, env=environment(), timeout=60)
+                                text=True, env=environment(), timeout=600)
         if listed.returncode:
             return None
         return next((each["step"] for each in json.loads(listed.stdout) if each["complete"]), None)

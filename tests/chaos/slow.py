@@ -23,7 +23,7 @@ class SlowJob(Job):
 
     def bytes(self):
         listed = subprocess.run([PROGRAM, "checkpoint", "list", "--store", self.folder / "store", "--json"],
-                                capture_output=True, text=True, env=environment(), timeout=60, check=True)
+                                capture_output=True, text=True, env=environment(), timeout=600, check=True)
         return json.loads(listed.stdout)[0]["bytes"]
 
     def resume(self, seconds, timeout, shim):

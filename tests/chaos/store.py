@@ -29,7 +29,7 @@ class StoreJob(Job):
 
     def checkpoint(self, *words):
         return subprocess.run([PROGRAM, "checkpoint", *words, "--store", self.folder / "store"], capture_output=True,
-                              text=True, env=environment(), timeout=60)
+                              text=True, env=environment(), timeout=600)
 
     def listed(self):
         """What the store holds, newest first; each that is said to be complete has all its bytes."""

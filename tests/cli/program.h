@@ -20,7 +20,7 @@ std::string UniqueSeconds();
 // Processes whose command line has `word` in it.
 std::vector<pid_t> ProcessesWith(const std::string& word);
 
-// Waits until none or some are left; false after a minute, in which a busy machine is done, too.
+// Waits until none or some are left; false after kSeconds of Program.
 bool WaitUntilGone(const std::string& word);
 bool WaitUntilThere(const std::string& word, size_t count);
 
@@ -32,7 +32,7 @@ struct Finished {
 
 class Program {
  public:
-  static constexpr double kSeconds = 60;  // nothing here takes longer
+  static constexpr double kSeconds = 240;  // a busy machine needs less
 
   explicit Program(const std::vector<std::string>& arguments, const Environment& more = {});
   pid_t pid() const { return process_->pid(); }

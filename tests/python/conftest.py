@@ -38,8 +38,8 @@ def environment(**changes):
     return mine
 
 
-def run(command, timeout=180, **changes):
-    """Runs to the end, in a group of its own that is killed whole at the limit."""
+def run(command, timeout=600, **changes):
+    """Runs to the end, in a group of its own that is killed whole at the limit, of which a busy machine needs less."""
     process = subprocess.Popen([str(word) for word in command], cwd=ROOT, env=environment(**changes),
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                start_new_session=True)
@@ -52,7 +52,7 @@ def run(command, timeout=180, **changes):
     return Ended(process.returncode, output)
 
 
-def run_job(script, *arguments, ranks=2, flags=(), timeout=180, code=0, **changes):
+def run_job(script, *arguments, ranks=2, flags=(), timeout=600, code=0, **changes):
     """`ringwood run` of a script with this interpreter; fails unless it ends with `code`."""
     script = script if os.path.isabs(script) else JOBS / script
     ended = run([PROGRAM, "run", "-np", ranks, *flags, "--", *python(script), *arguments],

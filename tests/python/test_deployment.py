@@ -217,7 +217,7 @@ def test_each_role_does_what_it_may_and_is_told_what_it_needs(tmp_path):
         # too, know each other.
         ranks = [stack.enter_context(rank(0, address, tokens["rank"])), stack.enter_context(rank(1, address, secret))]
         for process in ranks:
-            output, _ = process.communicate(timeout=180)
+            output, _ = process.communicate(timeout=600)
             assert process.returncode == 0, output
 
 

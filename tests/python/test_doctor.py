@@ -34,7 +34,7 @@ def hosts():
 def doctor(names, *flags):
     command = [PROGRAM, "doctor", "-H", ",".join(names), "--rsh", "ip netns exec", "--network-interface", "eth0",
                "--trusted-fabric", *flags]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=240)
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ def test_a_job_that_trains_meanwhile_is_seen_and_goes_on(tmp_path):
     finally:
         (tmp_path / "history.stop").touch()
         try:
-            output, _ = job.communicate(timeout=120)
+            output, _ = job.communicate(timeout=600)
         finally:
             job.kill()
     assert job.returncode == 0, output

@@ -62,7 +62,7 @@ def coordinator(tmp_path):
             yield found[1]
             break
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
 
 
 def torchrun(script, coordinator, folder):

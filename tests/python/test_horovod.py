@@ -8,7 +8,7 @@ from conftest import run_job
 @pytest.mark.parametrize("ranks", [2, 3])
 @pytest.mark.parametrize("script", ["horovod/calls.py", "horovod/training.py"])
 def test_scripts_for_horovod_run_with_the_import_changed(script, ranks):
-    ended = run_job(script, ranks=ranks, timeout=400)
+    ended = run_job(script, ranks=ranks)
     assert ended.output.count("all as it should be") == ranks, ended.output
 
 

@@ -72,12 +72,12 @@ def test_servers_and_ranks_by_hand_know_each_other_and_nobody_else(tmp_path):
                      observer: "is not that of rank 0"}
         for identity, sentence in strangers.items():
             with rank(0, address, identity) as stranger:
-                output, _ = stranger.communicate(timeout=180)
+                output, _ = stranger.communicate(timeout=600)
             assert stranger.returncode != 0 and sentence in output, output
 
         members = [rank(number, address, tmp_path / "ranks" / f"rank-{number}") for number in (0, 1)]
         for member in members:
-            output, _ = member.communicate(timeout=180)
+            output, _ = member.communicate(timeout=600)
             assert member.returncode == 0, output
 
 
@@ -85,5 +85,5 @@ def test_a_certificate_is_not_used_in_plaintext(tmp_path):
     identity = issue(make_authority(tmp_path / "ca"), tmp_path / "rank", "rank", "0")
     with serving() as (_, address):
         with rank(0, address, identity) as stranger:
-            output, _ = stranger.communicate(timeout=180)
+            output, _ = stranger.communicate(timeout=600)
         assert stranger.returncode != 0 and "speaks plaintext" in output, output

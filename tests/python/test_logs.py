@@ -29,7 +29,7 @@ def test_every_line_of_standard_error_is_an_object(tmp_path):
                       "    print(f'by hand \\\"{session.rank}\\\"', file=sys.stderr)\n"
                       "    print('plain')\n")
     ended = subprocess.run([PROGRAM, "run", "-np", "2", "--log-format", "json", "--", sys.executable, script],
-                           env=environment(), capture_output=True, text=True, timeout=180)
+                           env=environment(), capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     assert all({"ts", "level", "event", "epoch", "step", "message"} <= line.keys() for line in lines)
@@ -42,7 +42,7 @@ def test_every_line_of_standard_error_is_an_object(tmp_path):
 
 def test_a_failure_is_an_event_with_its_place(tmp_path):
     ended = subprocess.run([PROGRAM, "run", "-np", "2", "--log-format", "json", "--", sys.executable, JOBS / "failing.py",
-                            "exit"], env=environment(), capture_output=True, text=True, timeout=180)
+                            "exit"], env=environment(), capture_output=True, text=True, timeout=600)
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     failed = [line for line in lines if line["event"] == "epoch_failed"]
     assert failed and failed[0]["server"] == 0 and failed[0]["epoch"] >= 1 and failed[0]["level"] == "warning", ended.stderr

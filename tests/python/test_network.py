@@ -9,7 +9,7 @@ from conftest import PROGRAM, ROOT, run
 
 
 def test_jobs_run_between_hosts_with_ipv4_and_with_ipv6_alone():
-    ended = run([ROOT / "tests" / "netns.sh", PROGRAM])
+    ended = run([ROOT / "tests" / "netns.sh", PROGRAM], timeout=1200)
     if "skipped" in ended.output:
         pytest.skip(ended.output)
     assert ended.code == 0 and "all passed" in ended.output, ended.output

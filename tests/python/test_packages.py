@@ -137,7 +137,7 @@ def test_zsh_completes_commands_flags_and_their_words(installed, tmp_path):
              "ringwood run --sparse-co": "ringwood run --sparse-codec=", "ringwood run --wire=b": "ringwood run --wire=bf16",
              "ringwood run --resume=a": "ringwood run --resume=auto", "ringwood server -- printen": "ringwood server -- printenv"}
     ended = subprocess.run(["zsh", "-f", script, installed / "share" / "zsh" / "vendor-completions", *typed],
-                           capture_output=True, text=True, timeout=120)
+                           capture_output=True, text=True, timeout=600)
     assert [line.strip() for line in ended.stdout.splitlines()] == list(typed.values()), ended.stdout + ended.stderr
 
 

@@ -23,7 +23,7 @@ def free_port():
             return port
 
 
-def together(script, *arguments, ranks, codes=(0,), timeout=300, **changes):
+def together(script, *arguments, ranks, codes=(0,), timeout=600, **changes):
     """Plain env:// processes of one machine, without a launcher; their outputs."""
     port = free_port()
     started = []
@@ -48,7 +48,7 @@ def together(script, *arguments, ranks, codes=(0,), timeout=300, **changes):
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_every_collective_gives_what_gloo_gives(ranks):
-    ended = run_job("distributed/collectives.py", ranks=ranks, timeout=400)
+    ended = run_job("distributed/collectives.py", ranks=ranks)
     assert ended.output.count("all as it should be") == ranks, ended.output
 
 
@@ -68,7 +68,7 @@ def test_groups_are_destroyed_and_made_again_at_once():
 def test_ddp_fsdp_dtensor_and_checkpoints_are_those_of_gloo(ranks, tmp_path):
     """Of two ranks to the bit: a sum of two has one order."""
     for backend in ("gloo", "ringwood"):
-        run_job("distributed/training.py", backend, tmp_path / backend, ranks=ranks, timeout=400)
+        run_job("distributed/training.py", backend, tmp_path / backend, ranks=ranks)
     gloo, ours = (torch.load(tmp_path / backend) for backend in ("gloo", "ringwood"))
     assert len(gloo) == len(ours) > 10
     for one, two in zip(ours, gloo):

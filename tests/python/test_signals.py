@@ -34,7 +34,7 @@ print("same")
 
 
 def test_handlers_stay():
-    ended = subprocess.run([sys.executable, "-c", CODE, LIBRARY], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", CODE, LIBRARY], capture_output=True, text=True, timeout=600)
     assert ended.stdout.strip() == "same", ended.stderr
 
 
@@ -54,7 +54,7 @@ def start(tmp_path, *prefix):
 def test_a_killed_launcher_leaves_no_temporary_store(tmp_path, how):
     job, stores = start(tmp_path, "env", "--default-signal=QUIT")  # which a shell's background ignores
     job.send_signal(getattr(signal, how))
-    job.communicate(timeout=60)
+    job.communicate(timeout=600)
     deadline = time.monotonic() + 60
     while list(stores.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -65,7 +65,7 @@ def test_a_restart_finds_the_temporary_store_of_the_attempt_before(tmp_path):
     script = ('for store in "$TMPDIR"/ringwood-*; do [ "$RINGWOOD_RESTART" = 0 ] && touch "$store/mark" && kill -9 $$; '
               '[ -e "$store/mark" ] || exit 5; done')
     ended = subprocess.run([PROGRAM, "run", "-np", "1", "--max-restarts", "1", "--", "sh", "-c", script], cwd=ROOT,
-                           env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=120)
+                           env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     assert "1 restart" in ended.stderr and not list(tmp_path.iterdir()), ended.stderr
 
@@ -77,7 +77,7 @@ def test_a_limit_of_the_size_of_files_is_an_error_with_a_name(tmp_path, flag):
     path = tmp_path / "p"
     ended = subprocess.run(["bash", "-c", limited, "bash", PROGRAM, "run", "-np", "1", flag, path, "--", "sh", "-c",
                             "head -c 100000 /dev/zero | tr '\\0' '\\n'; sleep 1"],
-                           cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120)
+                           cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600)
     assert "SIGXFSZ" not in ended.stderr and ended.returncode >= 0, ended.stderr
     if flag == "--output-filename":
         assert ended.stderr.count(f"{path}.rank0.log lacks some of the output: File too large") == 1, ended.stderr
@@ -88,13 +88,13 @@ def test_nohup_keeps_a_job_from_a_hang_up(tmp_path):
     job, _ = start(tmp_path, "nohup")
     os.kill(job.pid, signal.SIGHUP)
     (tmp_path / "go").touch()
-    job.communicate(timeout=60)
+    job.communicate(timeout=600)
     assert job.returncode == 0
 
 
 def test_an_empty_tmpdir_is_none():
     ended = subprocess.run([PROGRAM, "run", "-np", "1", "--", "true"], cwd=ROOT, env=environment(TMPDIR=""),
-                           capture_output=True, text=True, timeout=120)
+                           capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0 and "checkpoints in /tmp/ringwood-" in ended.stderr, ended.stderr
 
 

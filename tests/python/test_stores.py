@@ -210,7 +210,7 @@ def test_a_store_that_begins_anew_says_again_where_its_server_is(tmp_path):
             told = run([PROGRAM, "status", "--store", store])
             assert told.code == 0 and "running, job" in told.output, told.output
             (tmp_path / "history.stop").touch()
-            output, _ = rank.communicate(timeout=170)
+            output, _ = rank.communicate(timeout=600)
             assert rank.returncode == 0, output
         finally:
             rank.kill()

@@ -71,8 +71,8 @@ def test_ranks_with_other_settings_stop_with_both_sides_named():
     assert "momentum 0.8 on rank 1" in ended.output and "momentum 0.9 on rank 0" in ended.output
 
 
-def train(report, *arguments, ranks=4, flags=(), timeout=600):
-    run_job(EXAMPLE, *arguments, ranks=ranks, flags=("--report", report, *flags), timeout=timeout)
+def train(report, *arguments, ranks=4, flags=()):
+    run_job(EXAMPLE, *arguments, ranks=ranks, flags=("--report", report, *flags))
     return json.loads(report.read_text())
 
 
@@ -119,7 +119,7 @@ def test_a_missing_data_set_names_the_package():
 def test_accuracy_stays_within_two_points_of_one_process_without_compression(tmp_path):
     reference = tmp_path / "single"
     images = ("--limit", 24000, "--epochs", 1)
-    ended = run([*python(EXAMPLE), "--single", *images, "--report", reference], timeout=600)
+    ended = run([*python(EXAMPLE), "--single", *images, "--report", reference])
     assert ended.code == 0, ended.output
     single = json.loads(reference.read_text())
     together = train(tmp_path / "together", *images)

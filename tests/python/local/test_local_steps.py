@@ -160,7 +160,7 @@ def test_another_world_goes_on_from_the_outer_parameters(tmp_path):
 
 @pytest.mark.parametrize("delay", [0, 2])
 def test_a_rank_that_dies_comes_back_and_the_others_lose_its_part_only(delay, tmp_path):
-    ended = run_job("local/elastic.py", tmp_path, delay, ranks=3, flags=["--elastic"], timeout=240)
+    ended = run_job("local/elastic.py", tmp_path, delay, ranks=3, flags=["--elastic"])
     told = [line for line in ended.output.splitlines() if " did " in line]
     assert len(told) == 3 and sum("came and" in line for line in told) == 1, ended.output
     assert sum("rounds 1 to" in line for line in told) == 2, ended.output
@@ -168,7 +168,7 @@ def test_a_rank_that_dies_comes_back_and_the_others_lose_its_part_only(delay, tm
 
 @pytest.mark.parametrize("fragments", [1, 2])
 def test_a_rank_that_comes_while_the_others_end_ends_with_them(fragments, tmp_path):
-    ended = run_job("local/elastic_end.py", tmp_path, fragments, ranks=3, flags=["--elastic"], timeout=240)
+    ended = run_job("local/elastic_end.py", tmp_path, fragments, ranks=3, flags=["--elastic"])
     told = sorted(line.split(": ", 1)[1] for line in ended.output.splitlines() if " joined in " in line)
     assert told == [f"came, joined in {fragments} rounds", *["joined in more rounds"] * 2], ended.output
 
@@ -176,8 +176,7 @@ def test_a_rank_that_comes_while_the_others_end_ends_with_them(fragments, tmp_pa
 @pytest.mark.parametrize("fragments, delay, where", [(8, 0, "step"), (1, 2, "step"), (1, 4, "step"),
                                                     (1, 2, "settle")])
 def test_a_rank_that_was_away_goes_on_like_a_new_one(fragments, delay, where, tmp_path):
-    ended = run_job("local/away.py", tmp_path, fragments, delay, where, ranks=3, flags=["--elastic", "--failure-timeout", 2],
-                    timeout=240)
+    ended = run_job("local/away.py", tmp_path, fragments, delay, where, ranks=3, flags=["--elastic", "--failure-timeout", 2])
     assert ended.output.count("all as it should be") == 3 and "back with round" in ended.output, ended.output
 
 
