@@ -61,7 +61,8 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link, Calls calls) {
     laps.Done("agreed");
     if (worker_.departures->gone()) return running;
     if (running.ok()) break;
-    (*link)->Fail((*link)->Named(running));
+    // Nobody has to be named where others left.
+    (*link)->Fail(worker_.departures->left().empty() ? (*link)->Named(running) : running);
     if (!(*link)->Recovers() || Now() >= end) return running;
   }
   Say(**link, why, Now() - begun);
