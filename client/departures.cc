@@ -87,11 +87,13 @@ StatusOr<std::vector<uint8_t>> Departures::OwedBySome(EpochLink* link) const {
   return owed;
 }
 
-// No rank leaves before the heir has everything.
+// No rank leaves before the heir has everything, and none ends its connections, on which others may
+// hear that, before all have heard it: the second meeting may fail, as some have come through it.
 Status Departures::Left(std::vector<int> ranks, EpochLink* link) {
   RW_RETURN_IF_ERROR(link->collectives()->Meet());
   left_ = std::move(ranks);
   gone_ = std::find(left_.begin(), left_.end(), link->place().rank) != left_.end();
+  (void)link->collectives()->Meet();
   return OkStatus();
 }
 
