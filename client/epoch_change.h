@@ -58,8 +58,8 @@ class EpochChange {
   };
 
   // Replaces `link`, whose epoch is over, by that of an epoch that runs; when that one ends on the
-  // way, by the next: at most for the join timeout. After an error the job is over for this worker,
-  // and also where it has left it there.
+  // way, by the next: at most for the join timeout. After an error the job is over for this worker.
+  // So it is if this worker leaves as an epoch begins (Departures::gone), which is no error.
   Status Run(std::unique_ptr<EpochLink>* link, Calls calls);
 
  private:

@@ -309,16 +309,13 @@ class DistributedOptimizer(OptimizerWrapper):
     def average_again(self):
         """Another backward adds to averages that no step has used, so the sum is exchanged again. Averaging an
         average changes nothing: the result is that of one exchange, at the cost of two."""
-        if self._corrected:
+        why_not = ("whose momentum would count twice" if self._corrected else
+                   "under an update log, which would replay each exchange as a step" if self.session.logged and self.leads
+                   else None)
+        if why_not:
             raise RefusedError(
-                "backward() after the gradients were averaged, whose momentum would count twice: call step() or "
-                "optimizer.zero_grad() after every backward, or set backward_passes_per_step=N, or put all passes "
-                "but the last into optimizer.no_sync()")
-        if self.session.logged and self.leads:
-            raise RefusedError(
-                "backward() after the gradients were averaged, under an update log, which would replay each exchange as a step: "
-                "call step() or optimizer.zero_grad() after every backward, or set backward_passes_per_step=N, or put all "
-                "passes but the last into optimizer.no_sync()")
+                f"backward() after the gradients were averaged, {why_not}: call step() or optimizer.zero_grad() after every "
+                "backward, or set backward_passes_per_step=N, or put all passes but the last into optimizer.no_sync()")
         self._gradients.took_averages(self._absent)
         self.averaged = self._by_hand = False
         self._again += 1

@@ -13,6 +13,9 @@ import torch
 import ringwood.torch as rw
 from ringwood.errors import RefusedError
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from refusals import refused  # noqa: E402
+
 kept, mode = pathlib.Path(sys.argv[1]) / "kept.json", sys.argv[2]
 torch.set_num_threads(1)
 torch.manual_seed(3)
@@ -21,15 +24,6 @@ model = torch.nn.Linear(6, 3)
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters())
 checkpoint = rw.Checkpoint(model, optimizer, every=100)
 rw.broadcast_parameters(model.state_dict())
-
-
-def refused(words, call):
-    try:
-        call()
-    except RefusedError as refusal:
-        assert words in str(refusal), refusal
-        return
-    raise AssertionError(f"{words}: was not said")
 
 
 def set_rate():
@@ -42,7 +36,7 @@ def backward():
 
 other = torch.nn.Linear(2, 2)  # the log has not its gradients
 other = rw.DistributedOptimizer(torch.optim.SGD(other.parameters(), lr=0.1), other.named_parameters())
-refused("there are 2: start without --update-log", rw.Checkpoint(model, [optimizer, other]).restore)
+refused(RefusedError, ["there are 2: start without --update-log"], rw.Checkpoint(model, [optimizer, other]).restore)
 start = checkpoint.restore(before_step=set_rate if mode == "rate_told" else None)
 state = [p.tolist() for p in model.parameters()]
 if start:
@@ -59,7 +53,7 @@ for step in range(1, 6):
     if step != 3 or mode == "rate":
         optimizer.step()
         continue
-    refused("an update log, which would replay each exchange as a step", backward)
+    refused(RefusedError, ["an update log, which would replay each exchange as a step"], backward)
     optimizer.zero_grad()
     if mode == "saves":
         checkpoint.save()
