@@ -97,6 +97,7 @@ Status PlanInForce::OpenDeviceRing(EpochLink* link) const {
   options.device = (*table_)[0].device->index;
   options.rank = place.rank;
   options.world = place.world;
+  options.hosts = place.hosts;
   options.timeout_seconds = kLongestWaitSeconds;  // heartbeats find the dead
   if (place.world > 1) {
     if (place.rank == 0) {

@@ -94,8 +94,8 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const N
   input.world = place.world;
   input.hosts = place.hosts;
   input.servers = place.servers;
-  input.ring_codecs =
-      on_device ? DeviceCodecs(options.wire, place.world) : CodecsHere(options.wire, place.world);
+  input.ring_codecs = on_device ? DeviceCodecs(options.wire, HostsOf(input))
+                                : CodecsHere(options.wire, place.world);
   input.tree_codec = options.sparse_codec;
   input.entry_bytes = ParseCodec(options.sparse_codec)->EntryBytes();  // Check has read it before
   input.merge = options.sparse_merge;

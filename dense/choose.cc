@@ -94,13 +94,15 @@ double CardShare(Strategy strategy, const Hosts& hosts) {
   return busiest;
 }
 
+double PackedRatio(int code_bits, int terms) {
+  const int width = LatticeWidth(LatticeLevels(code_bits), terms);
+  return static_cast<double>(PackedBytes(1, width)) /
+         static_cast<double>(kLatticeBlock * sizeof(float));
+}
+
 double CodedRatio(Strategy strategy, const Hosts& hosts, int code_bits) {
   const int world = RanksOf(hosts);
-  const auto bytes = [&](int terms) {  // of one of the tensor's, in a sum of so many
-    const int width = LatticeWidth(LatticeLevels(code_bits), terms);
-    return static_cast<double>(PackedBytes(1, width)) /
-           static_cast<double>(kLatticeBlock * sizeof(float));
-  };
+  const auto bytes = [&](int terms) { return PackedRatio(code_bits, terms); };
   if (strategy == Strategy::kDirect) return (bytes(1) + bytes(world)) / 2;
   double sum = 0;
   int hops = 0;

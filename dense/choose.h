@@ -65,6 +65,9 @@ constexpr uint64_t kMaxDoublingBytes = 1 << 20;
 Choice ChooseSchedule(const ChooseRequest& request);
 double PredictedSeconds(Strategy strategy, const ChooseRequest& request);
 
+// Bytes of codes, or of a sum of `terms` ranks' codes, for one of the tensor.
+double PackedRatio(int code_bits, int terms);
+
 // With codes, bytes that travel for one of the tensor, on average over the messages of a NIC.
 double CodedRatio(Strategy strategy, const Hosts& hosts, int code_bits);
 

@@ -24,8 +24,8 @@ constexpr int kTensors = 60;
 constexpr int kWarmUps = 5, kRuns = 30;
 constexpr int kWorlds[] = {2, 8};
 
-// Runs kernels, and stands in for NCCL: parts of others are this rank's own. Their times are left
-// out, those of each kernel are added up.
+// Runs kernels, and stands in for NCCL: what this rank sends comes back to it. The times of that
+// are left out, those of each kernel are added up.
 class LocalCodes : public cuda::CodedDevice {
  public:
   explicit LocalCodes(cudaStream_t stream) : stream_(stream) {}
@@ -35,30 +35,22 @@ class LocalCodes : public cuda::CodedDevice {
   }
 
   Status Encode(const cuda::EncodeView& view) override {
-    own_part_ = view.own_part;
     return Timed(&encode, cuda::LaunchEncode, view);
   }
-  // Each peer's part becomes this rank's own one, which lies among those that came.
-  Status Exchange(std::span<const cuda::CodedMessage> messages, const std::byte*,
-                  std::byte* came) override {
-    for (const cuda::CodedMessage& message : messages) {
-      RW_RETURN_IF_ERROR(
-          Copy(came + message.offset, came + own_part_ * message.bytes, message.bytes));
+  Status Exchange(const cuda::CodedStep& step, std::byte* staging) override {
+    for (size_t i = 0; i < step.receives.size(); ++i) {
+      const cuda::CodedMessage &from = step.sends[i], &to = step.receives[i];
+      RW_RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(staging + to.at, staging + from.at, to.bytes,
+                                                  cudaMemcpyDeviceToDevice, stream_),
+                                  "copy"));
     }
     return OkStatus();
   }
   Status Add(const cuda::AddView& view) override { return Timed(&add, cuda::LaunchAdd, view); }
-  Status Gather(uint64_t own, uint64_t bytes, std::byte* sums) override {
-    for (int rank = 1; rank < world; ++rank) {
-      RW_RETURN_IF_ERROR(Copy(sums + rank * bytes, sums + own * bytes, bytes));
-    }
-    return OkStatus();
-  }
   Status Decode(const cuda::DecodeView& view) override {
     return Timed(&decode, cuda::LaunchDecode, view);
   }
 
-  int world = 1;
   double encode = 0, add = 0, decode = 0;  // seconds
 
  private:
@@ -72,13 +64,9 @@ class LocalCodes : public cuda::CodedDevice {
     *seconds += end_.SecondsSince(begin_);
     return OkStatus();
   }
-  Status Copy(void* to, const void* from, size_t bytes) {
-    return FromCuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "copy");
-  }
 
   const cudaStream_t stream_;
   CudaEvent begin_, end_;
-  uint64_t own_part_ = 0;
 };
 
 class Bench {
@@ -183,27 +171,23 @@ Status Bench::Passes() {
 Status Bench::Codes(int bits, int world) {
   const cudaStream_t stream = stream_.get();
   const size_t blocks = LatticeBlocks(elements_);
-  const cuda::CodedPlan plan = cuda::CodedPlanFor({0, world, LatticeLevels(bits), elements_});
+  const int levels = LatticeLevels(bits);
+  const cuda::CodedPlan plan = cuda::CodedPlanFor({0, OneEach(world), levels, elements_});
   DeviceBuffer<float> error[2];
   DeviceBuffer<BlockReach> reach[2];
-  DeviceBuffer<std::byte> sent, came, sums;
+  DeviceBuffer<std::byte> staging;
   for (int i = 0; i < 2; ++i) {
     RW_RETURN_IF_ERROR(error[i].Allocate(elements_, stream));
     RW_RETURN_IF_ERROR(reach[i].Allocate(blocks, stream));
   }
-  RW_RETURN_IF_ERROR(sent.Allocate(plan.code_bytes, stream));
-  RW_RETURN_IF_ERROR(came.Allocate(plan.code_bytes, stream));
-  RW_RETURN_IF_ERROR(sums.Allocate(plan.sum_bytes, stream));
+  RW_RETURN_IF_ERROR(staging.Allocate(plan.staging_bytes, stream));
   LocalCodes device(stream);
-  device.world = world;
   RW_RETURN_IF_ERROR(device.Prepare());
   cuda::CodedMemory memory;
   memory.values = gradients_.data();
   memory.output = output_.data();
   memory.most = largest_.data();
-  memory.sent = sent.data();
-  memory.came = came.data();
-  memory.sums = sums.data();
+  memory.staging = staging.data();
   std::vector<double> encode, add, decode;
   for (int run = 0; run < kWarmUps + kRuns; ++run) {
     memory.error = error[run % 2].data();
@@ -223,7 +207,7 @@ Status Bench::Codes(int bits, int world) {
     return static_cast<double>(PackedBytes(blocks, width));
   };
   const double fp32 = static_cast<double>(elements_) * sizeof(float);
-  const double codes = packed(plan.code_width), sum = packed(plan.sum_width);
+  const double codes = packed(LatticeWidth(levels, 1)), sum = packed(LatticeWidth(levels, world));
   const std::string name =
       "int" + std::to_string(bits) + " of " + std::to_string(world) + " ranks: ";
   Print(name + "encode", Median(encode), 3 * fp32 + codes);

@@ -2,7 +2,6 @@
 // Only for sources that are built with CUDA.
 #pragma once
 
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -25,13 +24,11 @@ class CodedNccl : public cuda::CodedDevice {
   // Staging memory of the plan, shared by all that run on the stream, one after the other. What it
   // grows out of stays until the end: freeing it would wait for the device, and so for other ranks.
   Status Reserve(const cuda::CodedPlan& plan);
-  void Place(const cuda::CodedPlan& plan, cuda::CodedMemory* memory) const;
+  std::byte* staging() const { return staging_.data(); }
 
   Status Encode(const cuda::EncodeView& view) override;
-  Status Exchange(std::span<const cuda::CodedMessage> messages, const std::byte* sent,
-                  std::byte* came) override;
+  Status Exchange(const cuda::CodedStep& step, std::byte* staging) override;
   Status Add(const cuda::AddView& view) override;
-  Status Gather(uint64_t own, uint64_t bytes, std::byte* sums) override;
   Status Decode(const cuda::DecodeView& view) override;
 
   // NCCL's, of the last step; success where it made no call.

@@ -44,9 +44,15 @@ StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop* loop, const DeviceRin
     return Invalid(absl::StrFormat("an id of %d bytes for NCCL, %d are expected", options.id.size(),
                                    nccl::kIdBytes));
   }
+  if (!options.hosts.empty() && !IsComplete(options.hosts, options.world)) {
+    return Invalid(absl::StrFormat("the hosts have %d ranks, not the %d of the world",
+                                   RanksOf(options.hosts), options.world));
+  }
   RW_RETURN_IF_ERROR(CountDevices().status());
+  DeviceRingOptions known = options;
+  if (known.hosts.empty()) known.hosts = OneEach(known.world);
   return MakeRingThread(
-      loop, [options](Loop* own) { return MakeNcclRing(own, options); },
+      loop, [known](Loop* own) { return MakeNcclRing(own, known); },
       RingSilenceSeconds(options.timeout_seconds));
 }
 

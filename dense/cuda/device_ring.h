@@ -19,6 +19,7 @@
 #include "base/loop.h"
 #include "dense/all_reduce.h"
 #include "dense/cuda/device_codes.h"
+#include "dense/hosts.h"
 
 namespace ringwood {
 
@@ -32,6 +33,7 @@ struct DeviceRingOptions {
   int device = 0;
   int rank = 0;
   int world = 1;
+  Hosts hosts = {};  // of the ranks; empty: each has one of its own
   std::string id;
   std::string library;  // libnccl.so.2; empty: searched
   // For all ranks to come, and for a call from when NCCL has it. Heartbeats of the control plane

@@ -1,9 +1,8 @@
 // The kernels of codes (dense/lattice/codes.h), with the bits of its plain loops. A warp has a
 // pack of 256 elements, a lane half a column of it, of which each four rows are of one block:
 //
-//     row 0   │ lane 0  lane 1  … lane 15  │      a load of 16 lanes is 64 bytes in a row of
-//     floats,
-//       ⋮     │                            │      32 in a row of words
+//     row 0   │ lane 0  lane 1  … lane 15  │      16 lanes load 64 bytes of a row of floats,
+//       ⋮     │                            │      32 of a row of words
 //     row 8   │ lane 16 lane 17 … lane 31  │
 //       ⋮
 //
@@ -49,16 +48,14 @@ RW_DEVICE LaneScale LaneScaleOf(uint32_t reach, int levels) {
 }
 
 // Of a pack, in 16 bits: a byte a block, then 16 w words.
-RW_DEVICE inline uint16_t* PackAt(const PackedParts& parts, uint64_t part, uint64_t pack) {
-  const uint64_t words = kPackBlocks / 2 + kColumns * static_cast<uint64_t>(parts.width);
-  return parts.words + (part * (parts.part / kPackBlocks) + pack) * words;
+RW_DEVICE inline uint16_t* PackAt(const PackedWords& packed, uint64_t pack) {
+  return packed.words + pack * (kPackBlocks / 2 + kColumns * static_cast<uint64_t>(packed.width));
 }
-RW_DEVICE inline ReachWord* ReachAt(const PackedParts& parts, uint64_t part, uint64_t block) {
-  return reinterpret_cast<ReachWord*>(PackAt(parts, part, block / kPackBlocks)) +
-         block % kPackBlocks;
+RW_DEVICE inline ReachWord* ReachesAt(const PackedWords& packed, uint64_t pack) {
+  return reinterpret_cast<ReachWord*>(PackAt(packed, pack));
 }
-RW_DEVICE inline uint16_t* WordsAt(const PackedParts& parts, uint64_t part, uint64_t pack) {
-  return PackAt(parts, part, pack) + kPackBlocks / 2;
+RW_DEVICE inline uint16_t* WordsAt(const PackedWords& packed, uint64_t pack) {
+  return PackAt(packed, pack) + kPackBlocks / 2;
 }
 
 // Where a lane's bits begin in its pack: the word in its column, and whether it shares that.
@@ -155,15 +152,12 @@ RW_DEVICE uint32_t Quantise(float value, const LaneScale& scale, int levels, flo
   return static_cast<uint32_t>(static_cast<int>(code) + levels);
 }
 
-// AddSource without a partial sum, of all parts.
+// AddSource without a partial sum.
 template <class Thread>
-RW_DEVICE void EncodeParts(Thread& thread, const EncodeView& view) {
-  const uint64_t known = LatticePacks(view.elements), part_packs = view.codes.part / kPackBlocks;
-  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp();
-       p < view.blocks / kPackBlocks; p += uint64_t{thread.blocks()} * kWarps) {
-    const uint64_t part = p / part_packs, in_part = p - part * part_packs;
-    PackedParts out = view.codes;
-    if (part == view.own_part) out.words = view.own_words;
+RW_DEVICE void EncodePacks(Thread& thread, const EncodeView& view) {
+  const uint64_t known = LatticePacks(view.elements);
+  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp(); p < view.packs;
+       p += uint64_t{thread.blocks()} * kWarps) {
     float values[kHalf] = {};
     for (uint32_t r = 0; r < kHalf; ++r) {
       const uint64_t at = p * kLatticePack + ElementOf(thread, r);
@@ -183,49 +177,46 @@ RW_DEVICE void EncodeParts(Thread& thread, const EncodeView& view) {
         if (at < view.elements) view.next_error[at] = stays;
       }
     }
-    PackLane(thread, codes, out.width, WordsAt(out, part, in_part));
+    PackLane(thread, codes, view.codes.width, WordsAt(view.codes, p));
     for (uint32_t block = 0; block < kPackBlocks; ++block) {
       const uint32_t l = block % kLaneBlocks;
       const uint32_t most = thread.WarpMax(BlockOf(thread, l) == block ? largest[l] : 0);
       if (thread.lane() == block) {
         const BlockReach reach = p < known ? view.reach[p * kPackBlocks + block] : BlockReach{0};
-        *ReachAt(out, part, in_part * kPackBlocks + block) = ReachWordOf(most, reach, view.less);
+        ReachesAt(view.codes, p)[block] = ReachWordOf(most, reach, view.less);
       }
     }
   }
 }
 
-// The sum of all ranks' codes.
+// The sum of all, in any order: they are integers.
 template <class Thread>
-RW_DEVICE void AddParts(Thread& thread, const AddView& view) {
-  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp();
-       p < view.codes.part / kPackBlocks; p += uint64_t{thread.blocks()} * kWarps) {
-    const uint64_t block = p * kPackBlocks + thread.lane() % kPackBlocks;
+RW_DEVICE void AddPacks(Thread& thread, const AddView& view) {
+  const uint32_t block = thread.lane() % kPackBlocks;
+  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp(); p < view.packs;
+       p += uint64_t{thread.blocks()} * kWarps) {
     LaneCodes codes;
-    ReachWord word = 0;
-    for (int rank = 0; rank < view.ranks; ++rank) {
-      const auto part = static_cast<uint64_t>(rank);
-      AddLane(thread, WordsAt(view.codes, part, p), view.codes.width, &codes);
-      const ReachWord told = *ReachAt(view.codes, part, block);
+    AddLane(thread, WordsAt(view.own, p), view.own.width, &codes);
+    ReachWord word = ReachesAt(view.own, p)[block];
+    for (int other = 0; other < view.others; ++other) {
+      const uint64_t at = static_cast<uint64_t>(other) * view.packs + p;
+      AddLane(thread, WordsAt(view.rest, at), view.rest.width, &codes);
+      const ReachWord told = ReachesAt(view.rest, at)[block];
       if (told > word) word = told;
     }
-    PackLane(thread, codes, view.sums.width, WordsAt(view.sums, view.sum_part, p));
-    if (thread.lane() < kPackBlocks) {
-      *ReachAt(view.sums, view.sum_part, block) = word;
-    }
+    PackLane(thread, codes, view.sums.width, WordsAt(view.sums, p));
+    if (thread.lane() < kPackBlocks) ReachesAt(view.sums, p)[block] = word;
   }
 }
 
-// DecodeSum, of all parts, and the largest of what blocks reach next.
+// DecodeSum, and the largest of what blocks reach next.
 template <class Thread>
-RW_DEVICE void DecodeParts(Thread& thread, const DecodeView& view) {
-  const uint64_t packs = LatticePacks(view.elements), part_packs = view.sums.part / kPackBlocks;
+RW_DEVICE void DecodePacks(Thread& thread, const DecodeView& view) {
   uint32_t most = 0;  // of this lane's blocks
-  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp(); p < packs;
-       p += uint64_t{thread.blocks()} * kWarps) {
-    const uint64_t part = p / part_packs, in_part = p - part * part_packs;
+  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp();
+       p < LatticePacks(view.elements); p += uint64_t{thread.blocks()} * kWarps) {
     LaneCodes codes;
-    AddLane(thread, WordsAt(view.sums, part, in_part), view.sums.width, &codes);
+    AddLane(thread, WordsAt(view.sums, p), view.sums.width, &codes);
     for (uint32_t l = 0; l < kLaneBlocks; ++l) {
       const uint16_t reach = view.reach[p * kPackBlocks + BlockOf(thread, l)];
       const float scale = LaneScaleOf<Thread>(reach, view.levels).scale;
@@ -237,8 +228,7 @@ RW_DEVICE void DecodeParts(Thread& thread, const DecodeView& view) {
     }
     if (thread.lane() < kPackBlocks) {
       const uint64_t block = p * kPackBlocks + thread.lane();
-      const BlockReach next = NextReach(
-          view.reach[block], *ReachAt(view.sums, part, in_part * kPackBlocks + thread.lane()));
+      const BlockReach next = NextReach(view.reach[block], ReachesAt(view.sums, p)[thread.lane()]);
       view.next_reach[block] = next;
       if (next > most) most = next;
     }

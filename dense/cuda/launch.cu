@@ -39,17 +39,17 @@ __global__ void __launch_bounds__(kThreads) UnpackKernel(PartsView parts, Unpack
 
 __global__ void __launch_bounds__(kThreads) EncodeKernel(EncodeView view) {
   CudaThread thread;
-  EncodeParts(thread, view);
+  EncodePacks(thread, view);
 }
 
 __global__ void __launch_bounds__(kThreads) AddKernel(AddView view) {
   CudaThread thread;
-  AddParts(thread, view);
+  AddPacks(thread, view);
 }
 
 __global__ void __launch_bounds__(kThreads) DecodeKernel(DecodeView view) {
   CudaThread thread;
-  DecodeParts(thread, view);
+  DecodePacks(thread, view);
 }
 
 unsigned GridFor(uint64_t items, uint32_t of_a_block) {
@@ -88,14 +88,14 @@ cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total
 }
 
 cudaError_t LaunchEncode(const EncodeView& view, cudaStream_t stream) {
-  if (view.blocks == 0) return cudaSuccess;
-  EncodeKernel<<<GridFor(view.blocks / kPackBlocks, kWarps), kThreads, 0, stream>>>(view);
+  if (view.packs == 0) return cudaSuccess;
+  EncodeKernel<<<GridFor(view.packs, kWarps), kThreads, 0, stream>>>(view);
   return cudaGetLastError();
 }
 
 cudaError_t LaunchAdd(const AddView& view, cudaStream_t stream) {
-  if (view.codes.part == 0) return cudaSuccess;
-  AddKernel<<<GridFor(view.codes.part / kPackBlocks, kWarps), kThreads, 0, stream>>>(view);
+  if (view.packs == 0) return cudaSuccess;
+  AddKernel<<<GridFor(view.packs, kWarps), kThreads, 0, stream>>>(view);
   return cudaGetLastError();
 }
 

@@ -58,7 +58,6 @@ StatusOr<Library> Load(const std::string& path) {
   RW_RETURN_IF_ERROR(find("ncclCommAbort", &library.comm_abort));
   RW_RETURN_IF_ERROR(find("ncclAllReduce", &library.all_reduce));
   RW_RETURN_IF_ERROR(find("ncclBroadcast", &library.broadcast));
-  RW_RETURN_IF_ERROR(find("ncclAllGather", &library.all_gather));
   RW_RETURN_IF_ERROR(find("ncclSend", &library.send));
   RW_RETURN_IF_ERROR(find("ncclRecv", &library.recv));
   RW_RETURN_IF_ERROR(find("ncclGroupStart", &library.group_start));

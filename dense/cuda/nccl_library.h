@@ -44,7 +44,6 @@ struct Library {
   int (*comm_abort)(Communicator*) = nullptr;
   int (*all_reduce)(const void*, void*, size_t, int type, int op, Communicator*, Stream) = nullptr;
   int (*broadcast)(const void*, void*, size_t, int type, int root, Communicator*, Stream) = nullptr;
-  int (*all_gather)(const void*, void*, size_t, int type, Communicator*, Stream) = nullptr;
   int (*send)(const void*, size_t, int type, int peer, Communicator*, Stream) = nullptr;
   int (*recv)(void*, size_t, int type, int peer, Communicator*, Stream) = nullptr;
   int (*group_start)() = nullptr;

@@ -116,7 +116,7 @@ Status NcclRing::Issue(RingCall& call, uint64_t sequence) {
   RW_RETURN_IF_ERROR(call.produced->Await(stream_.get()));
   if (call.coded()) {
     call.plan =
-        cuda::CodedPlanFor({options_.rank, options_.world, LatticeLevels(r.codes.bits), r.count});
+        cuda::CodedPlanFor({options_.rank, options_.hosts, LatticeLevels(r.codes.bits), r.count});
     RW_RETURN_IF_ERROR(Annotate(coded_.Reserve(call.plan), call.Name()));
     return notices_.Clear(sequence, stream_.get(), call.Name());
   }
@@ -146,7 +146,7 @@ Status NcclRing::GoOn(RingCall& call, uint64_t sequence) {
   memory.less = r.codes.less;
   memory.output = static_cast<float*>(r.output);
   memory.most = notices_.most(sequence);
-  coded_.Place(call.plan, &memory);
+  memory.staging = coded_.staging();
   const cuda::CodedStep& step = call.plan.steps[call.next_step++];
   RW_RETURN_IF_ERROR(Annotate(cuda::RunStep(call.plan, step, memory, &coded_), call.Name()));
   return communicator_.Called(coded_.TakeResult(), call.Name());

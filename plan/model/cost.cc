@@ -194,17 +194,20 @@ std::vector<CodecCost> RingCodecs(const std::string& wire, int workers) {
   return allowed;
 }
 
-CodecCost DeviceCodec(const std::string& name, int workers) {
+CodecCost DeviceCodec(const std::string& name, const Hosts& hosts) {
   const int bits = CodeBits(name);
+  const int workers = RanksOf(hosts);
   if (bits == 0 || workers < 2) return {"fp32", 1, 0, 0};
-  return {name, CodedRatio(Strategy::kDirect, OneEach(workers), bits), 4.5e-12, 4.5e-12};
+  const int summands = hosts.size() > 1 ? LargestHost(hosts) : 1;
+  const double ratio = (PackedRatio(bits, summands) + PackedRatio(bits, workers)) / 2;
+  return {name, ratio, 4.5e-12, 4.5e-12};
 }
 
-std::vector<CodecCost> DeviceCodecs(const std::string& wire, int workers) {
-  if (wire != "auto") return {DeviceCodec(wire, workers)};
+std::vector<CodecCost> DeviceCodecs(const std::string& wire, const Hosts& hosts) {
+  if (wire != "auto") return {DeviceCodec(wire, hosts)};
   std::vector<CodecCost> allowed;
   for (const char* name : {"fp32", "int8", "int4"}) {
-    if (AddsUp(name, workers)) allowed.push_back(DeviceCodec(name, workers));
+    if (AddsUp(name, RanksOf(hosts))) allowed.push_back(DeviceCodec(name, hosts));
   }
   return allowed;
 }

@@ -130,10 +130,12 @@ CodecCost RingCodec(const std::string& name, int workers);
 // workers.
 std::vector<CodecCost> RingCodecs(const std::string& wire, int workers);
 
-// The same of groups on devices, over NCCL: fp32, which bf16 is taken for, and codes, by an
-// all-to-all and a gather. Encoding and decoding each take as long as copying 4.5 bytes for one of
-// the tensor (device_dense, on an H200); that the device copies 1 TB/s is assumed.
-CodecCost DeviceCodec(const std::string& name, int workers);
-std::vector<CodecCost> DeviceCodecs(const std::string& wire, int workers);
+// The same of groups on devices, over NCCL: fp32, which bf16 is taken for, and codes. What is slow
+// carries the sums of each host's workers and then the sum of all (dense/cuda/coded_plan.h); on a
+// single host the workers' codes and the sum. Encoding and decoding each take as long as
+// copying 4.5 bytes for one of the tensor (device_dense, on an H200); that the device copies 1 TB/s
+// is assumed.
+CodecCost DeviceCodec(const std::string& name, const Hosts& hosts);
+std::vector<CodecCost> DeviceCodecs(const std::string& wire, const Hosts& hosts);
 
 }  // namespace ringwood

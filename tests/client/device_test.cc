@@ -331,7 +331,7 @@ TEST(DeviceWire, AChangeOfThePlanKeepsTheHostsBits) {
     PlanInput input;
     for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) input.tensors.push_back(t->spec);
     input.world = 3;
-    input.ring_codecs = DeviceCodecs("int4", 3);
+    input.ring_codecs = DeviceCodecs("int4", OneEach(3));
     coordinator.ChangePlanAfter(2, *MakePlan("single", input));
     coordinator.ChangePlanAfter(4, *MakePlan("wfbp", input));
     input.tensors[1].route = "sparse";  // c
@@ -339,9 +339,9 @@ TEST(DeviceWire, AChangeOfThePlanKeepsTheHostsBits) {
     coordinator.ChangePlanAfter(6, *MakePlan("hybrid", input));
     input.tensors[1].route = "dense";
     coordinator.ChangePlanAfter(9, *MakePlan("hybrid", input));
-    input.ring_codecs = DeviceCodecs("fp32", 3);
+    input.ring_codecs = DeviceCodecs("fp32", OneEach(3));
     coordinator.ChangePlanAfter(11, *MakePlan("single", input));
-    input.ring_codecs = DeviceCodecs("int8", 3);
+    input.ring_codecs = DeviceCodecs("int8", OneEach(3));
     coordinator.ChangePlanAfter(12, *MakePlan("single", input));
   };
   script.tensors[2].spec.route = "auto";

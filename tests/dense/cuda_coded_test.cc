@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 
 #define RW_DEVICE
 
+#include "absl/strings/str_join.h"
 #include "base/digest.h"
 #include "base/random.h"
 #include "dense/all_reduce.h"
@@ -23,8 +25,6 @@
 #include "tests/transport/world.h"
 
 namespace ringwood {
-namespace {}  // namespace
-
 // A rank's end of a stand-in for NCCL, which moves bytes when all ranks have made the call.
 struct nccl::Communicator {
   struct Message {
@@ -33,8 +33,7 @@ struct nccl::Communicator {
     size_t bytes = 0;
   };
   int rank = 0;
-  std::map<int, Message> sends, receives;  // by peer
-  Message gather;
+  std::map<int, std::deque<Message>> sends, receives;  // by peer, in their order
   int refused_peer = -1;
 };
 
@@ -45,13 +44,18 @@ class StandInNccl {
  public:
   using Rank = nccl::Communicator;
 
-  explicit StandInNccl(int world) : ranks_(world) {
-    for (int r = 0; r < world; ++r) ranks_[r].rank = r;
+  explicit StandInNccl(const Hosts& hosts) : ranks_(RanksOf(hosts)), host_of_(ranks_.size()) {
+    for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r].rank = static_cast<int>(r);
+    for (size_t h = 0; h < hosts.size(); ++h) {
+      for (const int rank : hosts[h]) host_of_[rank] = h;
+    }
+    left_host_.resize(hosts.size());
     groups_ = groups_open_ = 0;
   }
   Rank* rank(int r) { return &ranks_[r]; }
   static int groups() { return groups_; }
   static bool open() { return groups_open_ != 0; }
+  const std::vector<uint64_t>& left_host() const { return left_host_; }  // bytes, by host
 
   static nccl::Library Library() {
     nccl::Library library;
@@ -68,22 +72,14 @@ class StandInNccl {
       EXPECT_EQ(type, 1);  // bytes
       EXPECT_EQ(groups_open_, 1);
       if (peer == rank->refused_peer) return 4;  // ncclInvalidArgument
-      EXPECT_TRUE(rank->sends.emplace(peer, Rank::Message{from, nullptr, bytes}).second);
+      rank->sends[peer].push_back({from, nullptr, bytes});
       return static_cast<int>(nccl::kSuccess);
     };
     library.recv = [](void* to, size_t bytes, int type, int peer, Rank* rank, nccl::Stream) {
       EXPECT_EQ(type, 1);
       EXPECT_EQ(groups_open_, 1);
-      EXPECT_TRUE(rank->receives.emplace(peer, Rank::Message{nullptr, to, bytes}).second);
+      rank->receives[peer].push_back({nullptr, to, bytes});
       return static_cast<int>(nccl::kSuccess);
-    };
-    library.all_gather = [](const void* from, void* to, size_t bytes, int type, Rank* rank,
-                            nccl::Stream) {
-      EXPECT_EQ(type, 1);
-      EXPECT_EQ(groups_open_, 0);
-      EXPECT_EQ(from, static_cast<std::byte*>(to) + rank->rank * bytes);  // in place
-      rank->gather = {from, to, bytes};
-      return static_cast<int>(nccl::kInProgress);
     };
     return library;
   }
@@ -92,28 +88,26 @@ class StandInNccl {
   uint64_t Deliver() {
     uint64_t sent = 0;
     for (Rank& to : ranks_) {
-      EXPECT_EQ(to.sends.size(), to.receives.size());
-      for (const auto& [peer, receive] : to.receives) {
+      for (auto& [peer, receives] : to.receives) {
         EXPECT_NE(peer, to.rank);
-        const Rank::Message& send = ranks_[peer].sends[to.rank];
-        EXPECT_EQ(send.bytes, receive.bytes) << "rank " << to.rank << " waits for rank " << peer;
-        if (send.bytes == receive.bytes) std::memcpy(receive.to, send.from, send.bytes);
-        if (peer == 0) sent += send.bytes;
+        std::deque<Rank::Message>& sends = ranks_[peer].sends[to.rank];
+        for (const Rank::Message& receive : receives) {
+          const bool fits = !sends.empty() && sends.front().bytes == receive.bytes;
+          EXPECT_TRUE(fits) << "rank " << to.rank << " waits for rank " << peer;
+          if (!fits) return 0;
+          EXPECT_GT(receive.bytes, 0u);
+          std::memcpy(receive.to, sends.front().from, receive.bytes);
+          sends.pop_front();
+          if (peer == 0) sent += receive.bytes;
+          if (host_of_[peer] != host_of_[to.rank]) left_host_[host_of_[peer]] += receive.bytes;
+        }
+        receives.clear();
       }
     }
-    for (Rank& to : ranks_) {
-      for (const Rank& from : ranks_) {
-        EXPECT_EQ(from.gather.bytes, to.gather.bytes);
-        if (from.rank == to.rank || to.gather.bytes == 0) continue;
-        std::memcpy(static_cast<std::byte*>(to.gather.to) + from.rank * from.gather.bytes,
-                    from.gather.from, from.gather.bytes);
-        if (from.rank == 0) sent += from.gather.bytes;
+    for (const Rank& rank : ranks_) {
+      for (const auto& [peer, left] : rank.sends) {
+        EXPECT_TRUE(left.empty()) << "rank " << peer << " takes nothing from rank " << rank.rank;
       }
-    }
-    for (Rank& rank : ranks_) {
-      rank.sends.clear();
-      rank.receives.clear();
-      rank.gather = {};
     }
     return sent;
   }
@@ -121,35 +115,31 @@ class StandInNccl {
  private:
   static inline int groups_ = 0, groups_open_ = 0;
   std::vector<Rank> ranks_;
+  std::vector<size_t> host_of_;
+  std::vector<uint64_t> left_host_;
 };
 
 class EmulatedDevice : public cuda::CodedDevice {
  public:
   explicit EmulatedDevice(nccl::Communicator* rank) : rank_(rank) {}
   Status Encode(const cuda::EncodeView& view) override {
-    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) { cuda::EncodeParts(thread, view); });
+    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) { cuda::EncodePacks(thread, view); });
     return OkStatus();
   }
-  Status Exchange(std::span<const cuda::CodedMessage> messages, const std::byte* sent,
-                  std::byte* came) override {
-    return Taken(nccl::AllToAll(library_, rank_, messages, sent, came, nullptr));
+  Status Exchange(const cuda::CodedStep& step, std::byte* staging) override {
+    const int result = nccl::Exchange(library_, rank_, step, staging, nullptr);
+    return result == nccl::kInProgress ? OkStatus() : Internal("refused");
   }
   Status Add(const cuda::AddView& view) override {
-    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) { cuda::AddParts(thread, view); });
+    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) { cuda::AddPacks(thread, view); });
     return OkStatus();
   }
-  Status Gather(uint64_t own, uint64_t bytes, std::byte* sums) override {
-    return Taken(nccl::AllGatherInPlace(library_, rank_, own, bytes, sums, nullptr));
-  }
   Status Decode(const cuda::DecodeView& view) override {
-    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) { cuda::DecodeParts(thread, view); });
+    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) { cuda::DecodePacks(thread, view); });
     return OkStatus();
   }
 
  private:
-  static Status Taken(int result) {
-    return result == nccl::kInProgress ? OkStatus() : Internal("refused");
-  }
   nccl::Communicator* const rank_;
   const nccl::Library library_ = StandInNccl::Library();
 };
@@ -165,25 +155,19 @@ struct PlannedRank {
         next_reach(reach.size(), 7) {}
 
   cuda::CodedMemory Stage(const cuda::CodedPlan& plan) {
-    const auto room = [](uint64_t bytes) { return std::vector<std::byte>(bytes + 64, kGuard); };
-    sent = room(plan.code_bytes);
-    came = room(plan.code_bytes);
-    sums = room(plan.sum_bytes);
+    staging.assign(plan.staging_bytes + 64, kGuard);
     most = 0;
     return {input.data(),  error.data(), next_error.data(), reach.data(), next_reach.data(),
-            output.data(), &most,        sent.data(),       came.data(),  sums.data()};
+            output.data(), &most,        staging.data()};
   }
   bool Intact() const {
-    const auto intact = [](const std::vector<std::byte>& bytes) {
-      return std::all_of(bytes.end() - 64, bytes.end(), [](std::byte b) { return b == kGuard; });
-    };
-    return intact(sent) && intact(came) && intact(sums);
+    return std::all_of(staging.end() - 64, staging.end(), [](std::byte b) { return b == kGuard; });
   }
 
   static constexpr std::byte kGuard{0x5a};
   std::vector<float> input, output, error, next_error;
   std::vector<BlockReach> reach, next_reach;
-  std::vector<std::byte> sent, came, sums;
+  std::vector<std::byte> staging;
   uint32_t most = 0;
   bool non_finite = false;
 };
@@ -193,23 +177,29 @@ void Commit(PlannedRank& rank) {
   rank.reach.swap(rank.next_reach);
 }
 
-// All ranks in step.
-void OverNccl(std::vector<PlannedRank>& ranks, int levels, uint64_t chunk_packs) {
+// All ranks, from exchange to exchange. Returns how many bytes left each host.
+std::vector<uint64_t> OverNccl(std::vector<PlannedRank>& ranks, const Hosts& hosts, int levels,
+                               uint64_t chunk_packs) {
   const int world = static_cast<int>(ranks.size());
-  StandInNccl nccl(world);
+  StandInNccl nccl(hosts);
   std::vector<cuda::CodedPlan> plans;
   std::vector<cuda::CodedMemory> memory;
+  std::vector<size_t> next(world);
   for (int r = 0; r < world; ++r) {
-    plans.push_back(cuda::CodedPlanFor({r, world, levels, ranks[r].input.size()}, chunk_packs));
+    plans.push_back(cuda::CodedPlanFor({r, hosts, levels, ranks[r].input.size()}, chunk_packs));
     memory.push_back(ranks[r].Stage(plans[r]));
   }
   uint64_t sent = 0;
-  for (size_t s = 0; s < plans[0].steps.size(); ++s) {
+  for (bool any = true; any; sent += nccl.Deliver()) {
+    any = false;
     for (int r = 0; r < world; ++r) {
       EmulatedDevice device(nccl.rank(r));
-      ASSERT_TRUE(cuda::RunStep(plans[r], plans[r].steps[s], memory[r], &device).ok());
+      for (bool exchanged = false; !exchanged && next[r] < plans[r].steps.size(); any = true) {
+        const cuda::CodedStep& step = plans[r].steps[next[r]++];
+        EXPECT_TRUE(cuda::RunStep(plans[r], step, memory[r], &device).ok());
+        exchanged = step.op == cuda::CodedOp::kExchange;
+      }
     }
-    sent += nccl.Deliver();
   }
   EXPECT_EQ(sent, plans[0].sent_bytes);
   EXPECT_FALSE(StandInNccl::open());
@@ -217,6 +207,7 @@ void OverNccl(std::vector<PlannedRank>& ranks, int levels, uint64_t chunk_packs)
     EXPECT_TRUE(rank.Intact());
     rank.non_finite = rank.most > kLargestReach;
   }
+  return nccl.left_host();
 }
 
 void OverAHostRing(World& world, uint64_t round, const std::string& wire,
@@ -270,33 +261,48 @@ void ExpectTheBitsOfARing(const std::vector<PlannedRank>& mine,
   }
 }
 
-constexpr size_t kPlannedCounts[] = {1, 255, 257, 12 * kLatticePack + 17};
+// Three rounds of each length, in short and in long chunks.
+void ExpectTheBitsOfAHostRing(const Hosts& hosts, const std::vector<size_t>& counts) {
+  World world(Kind::kInProcess, RanksOf(hosts));
+  uint64_t round = 0;
+  for (const int bits : {8, 4}) {
+    for (const size_t count : counts) {
+      for (const uint64_t chunk : {uint64_t{5}, cuda::kCodedChunkPacks}) {
+        std::vector<PlannedRank> mine(world.size(), PlannedRank(count)), ring = mine;
+        for (uint64_t seed = 1; seed <= 3; ++seed) {
+          for (int r = 0; r < world.size(); ++r) {
+            mine[r].input = ring[r].input = HeavyGradient(count, 100 * seed + r);
+          }
+          OverNccl(mine, hosts, LatticeLevels(bits), chunk);
+          OverAHostRing(world, ++round, bits == 8 ? "int8" : "int4", ring);
+          ExpectTheBitsOfARing(mine, ring);
+          for (int r = 0; r < world.size(); ++r) {
+            Commit(mine[r]);
+            Commit(ring[r]);
+          }
+        }
+        const auto any = std::ranges::any_of(mine[0].output, [](float x) { return x != 0; });
+        EXPECT_TRUE(any || count == 1);
+      }
+    }
+  }
+}
 
 TEST(CudaCoded, OverNcclThereAreTheBitsOfAHostRing) {
   for (int size = 2; size <= 9; ++size) {
-    World world(Kind::kInProcess, size);
-    uint64_t round = 0;
-    for (const int bits : {8, 4}) {
-      for (const size_t count : kPlannedCounts) {
-        for (const uint64_t chunk : {uint64_t{5}, cuda::kCodedChunkPacks}) {
-          std::vector<PlannedRank> mine(size, PlannedRank(count)), ring = mine;
-          for (uint64_t seed = 1; seed <= 3; ++seed) {
-            for (int r = 0; r < size; ++r) {
-              mine[r].input = ring[r].input = HeavyGradient(count, 100 * seed + r);
-            }
-            OverNccl(mine, LatticeLevels(bits), chunk);
-            OverAHostRing(world, ++round, bits == 8 ? "int8" : "int4", ring);
-            ExpectTheBitsOfARing(mine, ring);
-            for (int r = 0; r < size; ++r) {
-              Commit(mine[r]);
-              Commit(ring[r]);
-            }
-          }
-          const auto any = std::ranges::any_of(mine[0].output, [](float x) { return x != 0; });
-          EXPECT_TRUE(any || count == 1);
-        }
-      }
-    }
+    ExpectTheBitsOfAHostRing(OneEach(size), {1, 255, 257, 12 * kLatticePack + 17});
+  }
+}
+
+TEST(CudaCoded, WhateverHostsTheRanksAreOnThereAreTheBitsOfAHostRing) {
+  const Hosts layouts[] = {
+      EvenHosts(4, 4),     EvenHosts(4, 2),       EvenHosts(6, 2),
+      EvenHosts(8, 4),     {{0, 1, 2}, {3}},      {{0, 2}, {1, 3}},
+      {{0}, {1, 2, 3, 4}}, {{0, 1}, {2, 3}, {4}}, {{0, 3, 5}, {1, 4}, {2}},
+  };
+  for (const Hosts& hosts : layouts) {
+    SCOPED_TRACE(absl::StrJoin(HostOrder(hosts), " "));
+    ExpectTheBitsOfAHostRing(hosts, {1, 12 * kLatticePack + 17});
   }
 }
 
@@ -305,10 +311,10 @@ TEST(CudaCoded, ARankAloneHasTheBitsOfItsOwnCodes) {
     const int levels = LatticeLevels(bits);
     std::vector<PlannedRank> mine(1, PlannedRank(1000));
     mine[0].input = HeavyGradient(1000, 1);
-    OverNccl(mine, levels, 3);
+    OverNccl(mine, OneEach(1), levels, 3);
     Commit(mine[0]);
     PlannedRank plain = mine[0];
-    OverNccl(mine, levels, 3);
+    OverNccl(mine, OneEach(1), levels, 3);
     const size_t blocks = LatticeBlocks(1000);
     std::vector<std::byte> sum(PackedBytes(blocks, LatticeWidth(levels, 1)));
     AddSource({plain.input.data(), plain.error.data(), plain.next_error.data(), plain.reach.data(),
@@ -329,7 +335,7 @@ TEST(CudaCoded, OutliersWaitAndWhatIsNoNumberIsSeenByAllRanks) {
     for (int r = 0; r < 3; ++r) mine[r].input = ring[r].input = HeavyGradient(kCount, r);
     for (const float value : {0.5f, odd}) {
       mine[1].input[300] = ring[1].input[300] = value;
-      OverNccl(mine, 7, 4);
+      OverNccl(mine, OneEach(3), 7, 4);
       OverAHostRing(world, ++round, "int4", ring);
       ExpectTheBitsOfARing(mine, ring);
       EXPECT_EQ(mine[2].non_finite, !(std::fabs(value) < 1e30f)) << value;
@@ -348,23 +354,39 @@ TEST(CudaCoded, OutliersWaitAndWhatIsNoNumberIsSeenByAllRanks) {
 // In bytes of a plan that fills its parts: int4 on 8 ranks is 4 bits there and 7 back.
 TEST(CudaCoded, BytesAreThoseOfTheFormula) {
   constexpr uint64_t kPacks = 1024, kElements = kPacks * kLatticePack;
-  const auto sent = [](int world, int bits) {
-    return cuda::CodedPlanFor({0, world, LatticeLevels(bits), kElements}).sent_bytes;
+  const auto sent = [](const Hosts& hosts, int bits) {
+    return cuda::CodedPlanFor({0, hosts, LatticeLevels(bits), kElements}).sent_bytes;
   };
-  EXPECT_EQ(sent(8, 4), kPacks / 8 * 7 * (32 * (4 + 7) + 2 * 4));
-  EXPECT_EQ(sent(4, 8), kPacks / 4 * 3 * (32 * (8 + 10) + 2 * 4));
-  EXPECT_EQ(sent(1, 8), 0u);
-  EXPECT_EQ(cuda::CodedPlanFor({0, 4, 7, 0}).steps.size(), 0u);
+  EXPECT_EQ(sent(OneEach(8), 4), kPacks / 8 * 7 * (32 * (4 + 7) + 2 * 4));
+  EXPECT_EQ(sent(EvenHosts(8, 8), 4), sent(OneEach(8), 4));
+  EXPECT_EQ(sent(OneEach(4), 8), kPacks / 4 * 3 * (32 * (8 + 10) + 2 * 4));
+  EXPECT_EQ(sent(OneEach(1), 8), 0u);
+  EXPECT_EQ(cuda::CodedPlanFor({0, OneEach(4), 7, 0}).steps.size(), 0u);
+}
+
+// Sums of its ranks leave a host, and the sum of all for its share: as many bytes as if it had one.
+TEST(CudaCoded, AHostsNicCarriesOneSumHoweverManyRanksItHas) {
+  constexpr uint64_t kPacks = 64, kElements = kPacks * kLatticePack;
+  const auto left = [](const Hosts& hosts) {
+    std::vector<PlannedRank> ranks(RanksOf(hosts), PlannedRank(kElements));
+    return OverNccl(ranks, hosts, 7, cuda::kCodedChunkPacks);
+  };
+  const auto share = [](uint64_t hosts, int up, int down) {
+    return kPacks / hosts * (hosts - 1) * (32 * (up + down) + 2 * 4);
+  };
+  EXPECT_EQ(left(EvenHosts(8, 4)), std::vector<uint64_t>(2, share(2, 6, 7)));
+  EXPECT_EQ(left(EvenHosts(8, 2)), std::vector<uint64_t>(4, share(4, 5, 7)));
+  EXPECT_EQ(left(EvenHosts(8, 8)), std::vector<uint64_t>(1, 0));
+  EXPECT_EQ(left({{0, 1, 2, 3}, {4}}), std::vector<uint64_t>(2, share(2, 6, 7)));
 }
 
 TEST(CudaCoded, AGroupOfNcclIsEndedWhateverIsRefusedInIt) {
-  StandInNccl nccl(3);
+  StandInNccl nccl(OneEach(3));
   nccl.rank(0)->refused_peer = 2;
   std::vector<std::byte> memory(300);
-  const cuda::CodedMessage messages[] = {{1, 100, 100}, {2, 200, 100}};
-  EXPECT_EQ(nccl::AllToAll(StandInNccl::Library(), nccl.rank(0), messages, memory.data(),
-                           memory.data(), nullptr),
-            4);
+  cuda::CodedStep step;
+  step.sends = step.receives = {{1, 100, 100}, {2, 200, 100}};
+  EXPECT_EQ(nccl::Exchange(StandInNccl::Library(), nccl.rank(0), step, memory.data(), nullptr), 4);
   EXPECT_EQ(StandInNccl::groups(), 1);
   EXPECT_FALSE(StandInNccl::open());
 }
@@ -373,44 +395,33 @@ TEST(CudaCoded, AGroupOfNcclIsEndedWhateverIsRefusedInIt) {
 TEST(CudaCoded, StagingMemoryIsBounded) {
   for (const int bits : {8, 4}) {
     const int levels = LatticeLevels(bits);
-    for (const int world : {1, 2, 8, 33, 258}) {
-      uint64_t most = 0;
+    for (const Hosts& hosts : {OneEach(1), OneEach(2), OneEach(8), OneEach(33), OneEach(258),
+                               EvenHosts(8, 4), EvenHosts(32, 8), EvenHosts(258, 8)}) {
       for (const uint64_t elements : {uint64_t{1}, uint64_t{1} << 20, uint64_t{1} << 33}) {
-        const cuda::CodedPlan plan = cuda::CodedPlanFor({world - 1, world, levels, elements});
-        const uint64_t staged = 2 * plan.code_bytes + plan.sum_bytes;
-        most = std::max(most, staged);
-        const uint64_t packs = std::min(LatticePacks(elements), cuda::kCodedChunkPacks) + world - 1;
-        EXPECT_LE(staged,
-                  packs * (kLatticePack * sizeof(float) + 3 * kPackBlocks * sizeof(ReachWord)));
+        const cuda::CodedPlan plan =
+            cuda::CodedPlanFor({RanksOf(hosts) - 1, hosts, levels, elements});
+        EXPECT_LE(plan.staging_bytes, uint64_t{80} << 20);
       }
-      EXPECT_LE(most, uint64_t{66} << 20);
     }
   }
 }
 
-// Every block of the tensor is in one chunk, and every part of a chunk goes to its rank.
-TEST(CudaCoded, ChunksCoverTheTensorAndMessagesFitTogether) {
-  for (const int world : {1, 2, 3, 8, 33}) {
+// Every block of the tensor is in one chunk, and no message leaves the staging memory.
+TEST(CudaCoded, ChunksCoverTheTensor) {
+  for (const Hosts& hosts : {OneEach(1), OneEach(3), OneEach(33), EvenHosts(6, 4)}) {
     for (const uint64_t elements : {1, 256, 5000, 100'000}) {
-      std::vector<cuda::CodedPlan> plans;
-      for (int r = 0; r < world; ++r) {
-        plans.push_back(cuda::CodedPlanFor({r, world, 7, elements}, 50));
-      }
+      const cuda::CodedPlan plan = cuda::CodedPlanFor({0, hosts, 7, elements}, 50);
       uint64_t covered = 0;
-      for (const cuda::CodedStep& step : plans[0].steps) {
-        EXPECT_GE(step.part * static_cast<uint64_t>(world), step.blocks);
-        if (step.op == cuda::CodedOp::kEncode) {
-          EXPECT_EQ(step.first, covered);
-          covered += step.blocks;
-        }
-        if (step.op != cuda::CodedOp::kExchange) continue;
-        for (int r = 0; r < world; ++r) {
-          const auto messages = cuda::MessagesOf(plans[r], step);
-          ASSERT_EQ(messages.size(), static_cast<size_t>(world - 1));
+      for (const cuda::CodedStep& step : plan.steps) {
+        for (const auto& messages : {step.sends, step.receives}) {
           for (const cuda::CodedMessage& message : messages) {
-            EXPECT_LE(message.offset + message.bytes, plans[r].code_bytes);
+            EXPECT_LE(message.at + message.bytes, plan.staging_bytes);
           }
         }
+        if (step.op != cuda::CodedOp::kEncode) continue;
+        EXPECT_EQ(step.first, covered);
+        EXPECT_GE(step.packs * kPackBlocks, step.blocks);
+        covered += step.blocks;
       }
       EXPECT_EQ(covered, LatticeBlocks(elements));
     }

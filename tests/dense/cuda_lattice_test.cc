@@ -72,18 +72,17 @@ void OnAGrid(uint32_t blocks, const Kernel& kernel) {
   EmulatedGrid::RunEach(blocks, [&](EmulatedThread& thread) { kernel(thread); });
 }
 
-cuda::EncodeView EncodeViewOf(RankBlocks& rank, int levels, Words& codes, uint64_t part) {
+cuda::EncodeView EncodeViewOf(RankBlocks& rank, int levels, Words& codes, uint64_t blocks) {
   cuda::EncodeView view;
   view.values = rank.values.data();
   view.error = rank.error.data();
   view.next_error = rank.next_error.data();
   view.reach = rank.reach.data();
   view.elements = rank.values.size();
-  view.blocks = part;
+  view.packs = blocks / kPackBlocks;
   view.levels = levels;
   view.less = rank.less;
-  view.codes = {codes.data(), part, LatticeWidth(levels, 1)};
-  view.own_words = codes.data();
+  view.codes = {codes.data(), LatticeWidth(levels, 1)};
   return view;
 }
 
@@ -99,7 +98,7 @@ TEST(CudaLattice, EncodesTheBitsOfTheCpu) {
       const size_t blocks = LatticeBlocks(count);
       Words codes = RoomFor(blocks, LatticeWidth(levels, 1)), expected = codes;
       const cuda::EncodeView view = EncodeViewOf(mine, levels, codes, blocks);
-      OnAGrid(3, [&](EmulatedThread& thread) { cuda::EncodeParts(thread, view); });
+      OnAGrid(3, [&](EmulatedThread& thread) { cuda::EncodePacks(thread, view); });
       AddSource(plain.Source(levels), nullptr, 0, BytesOf(expected));
       ASSERT_EQ(codes, expected) << count;
       ASSERT_TRUE(EqualBits(mine.next_error, plain.next_error)) << count;
@@ -107,41 +106,23 @@ TEST(CudaLattice, EncodesTheBitsOfTheCpu) {
   }
 }
 
-// What is beyond the tensor's end are the codes of zeros, and the part of this rank lies apart.
-TEST(CudaLattice, PartsArePackedSumsByThemselves) {
+// What is beyond the tensor's end are the codes of zeros.
+TEST(CudaLattice, MorePacksThanTheTensorHasAreFilledUpWithZeros) {
   constexpr size_t kCount = 10 * kLatticePack + 3;
-  constexpr uint64_t kPart = 4 * kPackBlocks, kParts = 5, kOwn = 1;
+  constexpr uint64_t kBlocks = 20 * kPackBlocks;
+  const int levels = 7;
   RankBlocks mine(kCount, 5);
   mine.Know(ReachOf(kCount, 6));
   RankBlocks plain = mine;
-  plain.values.resize(kPart * kParts * kLatticeBlock);
+  plain.values.resize(kBlocks * kLatticeBlock);
   plain.error.resize(plain.values.size());
   plain.next_error.resize(plain.values.size());
-  plain.reach.resize(kPart * kParts);
-  const int levels = 7, width = LatticeWidth(levels, 1);
-  const size_t part_words = PackedBytes(kPart, width) / 2;
-  Words codes(part_words * kParts, 0xdead), own = codes;
-  cuda::EncodeView view = EncodeViewOf(mine, levels, codes, kPart);
-  view.blocks = kPart * kParts;
-  view.own_part = kOwn;
-  view.own_words = own.data();
-  OnAGrid(2, [&](EmulatedThread& thread) { cuda::EncodeParts(thread, view); });
-  for (uint64_t p = 0; p < kParts; ++p) {
-    Words expected = RoomFor(kPart, width);
-    LatticeSource source = plain.Source(levels);
-    const size_t first = p * kPart * kLatticeBlock;
-    source.values += first;
-    source.error += first;
-    source.next_error += first;
-    source.reach += p * kPart;
-    source.count = kPart * kLatticeBlock;
-    AddSource(source, nullptr, 0, BytesOf(expected));
-    const auto at = [&](const Words& words) {
-      return Words(words.begin() + p * part_words, words.begin() + (p + 1) * part_words);
-    };
-    EXPECT_EQ(at(p == kOwn ? own : codes), expected) << p;
-    EXPECT_EQ(at(p == kOwn ? codes : own), Words(part_words, 0xdead)) << p;
-  }
+  plain.reach.resize(kBlocks);
+  Words codes = RoomFor(kBlocks, LatticeWidth(levels, 1)), expected = codes;
+  const cuda::EncodeView view = EncodeViewOf(mine, levels, codes, kBlocks);
+  OnAGrid(2, [&](EmulatedThread& thread) { cuda::EncodePacks(thread, view); });
+  AddSource(plain.Source(levels), nullptr, 0, BytesOf(expected));
+  EXPECT_EQ(codes, expected);
   plain.next_error.resize(kCount);
   EXPECT_TRUE(EqualBits(mine.next_error, plain.next_error));
 }
@@ -167,10 +148,12 @@ TEST(CudaLattice, AddsAndDecodesTheBitsOfTheCpu) {
         }
       }
       cuda::AddView add;
-      add.codes = {codes.data(), blocks, width};
-      add.ranks = world;
-      add.sums = {sums.data(), blocks, sum_width};
-      OnAGrid(2, [&](EmulatedThread& thread) { cuda::AddParts(thread, add); });
+      add.own = {codes.data(), width};
+      add.rest = {codes.data() + one, width};
+      add.others = world - 1;
+      add.packs = blocks / kPackBlocks;
+      add.sums = {sums.data(), sum_width};
+      OnAGrid(2, [&](EmulatedThread& thread) { cuda::AddPacks(thread, add); });
       ASSERT_EQ(sums, expected) << world;
 
       std::vector<float> values(count, -1), plain(count, -2);
@@ -185,7 +168,7 @@ TEST(CudaLattice, AddsAndDecodesTheBitsOfTheCpu) {
       decode.levels = levels;
       decode.terms = world;
       decode.most = &most;
-      OnAGrid(2, [&](EmulatedThread& thread) { cuda::DecodeParts(thread, decode); });
+      OnAGrid(2, [&](EmulatedThread& thread) { cuda::DecodePacks(thread, decode); });
       DecodeSum(BytesOf(expected), world,
                 {plain.data(), reach.data(), plain_next.data(), count, levels});
       ASSERT_TRUE(EqualBits(values, plain)) << world;
@@ -240,7 +223,7 @@ TEST(CudaLattice, WhatIsNoNumberIsSeenAsOnTheCpuAndNothingOfItIsSent) {
       RankBlocks plain = mine;
       Words codes = RoomFor(kBlocks, LatticeWidth(levels, 1)), expected = codes;
       const cuda::EncodeView view = EncodeViewOf(mine, levels, codes, kBlocks);
-      OnAGrid(1, [&](EmulatedThread& thread) { cuda::EncodeParts(thread, view); });
+      OnAGrid(1, [&](EmulatedThread& thread) { cuda::EncodePacks(thread, view); });
       AddSource(plain.Source(levels), nullptr, 0, BytesOf(expected));
       EXPECT_EQ(codes, expected);
       const size_t word = PackedBytes(kPackBlocks, LatticeWidth(levels, 1)) * (300 / kLatticePack) +

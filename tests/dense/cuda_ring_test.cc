@@ -95,7 +95,8 @@ constexpr uint64_t kMost = (1 << 20) + 1;  // elements of one
 // back from CUDA while the others' kernels waited for it.
 class DeviceRank {
  public:
-  DeviceRank(int rank, int world, const std::string& id) : rank_(rank), world_(world) {
+  DeviceRank(int rank, int world, int of_a_host, const std::string& id)
+      : rank_(rank), world_(world) {
     for (auto& array : arrays_) array = *MakeDeviceArray(0, 2 * kMost * sizeof(float));
     for (auto& array : reach_)
       array = *MakeDeviceArray(0, LatticeBlocks(kMost) * sizeof(BlockReach));
@@ -104,6 +105,7 @@ class DeviceRank {
           DeviceRingOptions options;
           options.rank = rank;
           options.world = world;
+          options.hosts = EvenHosts(world, of_a_host);
           options.id = id;
           options.timeout_seconds = 60;  // the first one loads the driver and the kernels
           RW_ASSIGN_OR_RETURN(ring_, MakeDeviceRing(&loop_, options));
@@ -275,7 +277,9 @@ TEST(DeviceRingRank, KeepsTheContract) {
   if (rank_text == nullptr) GTEST_SKIP() << "one rank of DeviceRing's tests";
   const int rank = std::atoi(rank_text);
   const int world = std::atoi(std::getenv("RINGWOOD_TEST_RING_WORLD"));
-  DeviceRank end(rank, world, absl::HexStringToBytes(std::getenv("RINGWOOD_TEST_RING_ID")));
+  const int of_a_host = std::atoi(std::getenv("RINGWOOD_TEST_RING_OF_A_HOST"));
+  DeviceRank end(rank, world, of_a_host,
+                 absl::HexStringToBytes(std::getenv("RINGWOOD_TEST_RING_ID")));
   ASSERT_TRUE(end.status().ok()) << Message(end.status());
   for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{4096}, kMost})
     end.SumSeveral(count);
@@ -306,7 +310,8 @@ TEST(DeviceRingRank, KeepsTheContract) {
   _exit(127);
 }
 
-void RunRanks(int world) {
+// `of_a_host`: ranks that are taken for those of one host. To NCCL each has its own.
+void RunRanks(int world, int of_a_host) {
   if (!CountDevices().ok()) GTEST_SKIP() << "skipped: no device";
   setenv("NCCL_SOCKET_IFNAME", "lo", 1);  // where the id's maker listens
   const auto id = MakeDeviceRingId("");
@@ -322,6 +327,7 @@ void RunRanks(int world) {
     const std::pair<const char*, std::string> settings[] = {
         {"RINGWOOD_TEST_RING_RANK", std::to_string(rank)},
         {"RINGWOOD_TEST_RING_WORLD", std::to_string(world)},
+        {"RINGWOOD_TEST_RING_OF_A_HOST", std::to_string(of_a_host)},
         {"RINGWOOD_TEST_RING_ID", std::string(absl::BytesToHexString(*id))},
         {"NCCL_HOSTID", absl::StrFormat("host%d", rank)},
         {"NCCL_NET", "Socket"},
@@ -341,8 +347,9 @@ void RunRanks(int world) {
   }
 }
 
-TEST(DeviceRing, TwoRanksOnOneDeviceKeepTheContract) { RunRanks(2); }
-TEST(DeviceRing, FourRanksOnOneDeviceKeepTheContract) { RunRanks(4); }
+TEST(DeviceRing, TwoRanksOnOneDeviceKeepTheContract) { RunRanks(2, 1); }
+TEST(DeviceRing, FourRanksOnOneDeviceKeepTheContract) { RunRanks(4, 1); }
+TEST(DeviceRing, FourRanksOfTwoHostsKeepTheContract) { RunRanks(4, 2); }
 
 }  // namespace
 }  // namespace ringwood

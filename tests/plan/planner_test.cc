@@ -327,7 +327,7 @@ TEST(Planner, AutoOffersOnlyFormatsThatCanAddUpAllWorkers) {
 TEST(Planner, OnDevicesThereAreFp32AndCodes) {
   const auto names = [](const char* wire, int workers) {
     std::vector<std::string> all;
-    for (const CodecCost& codec : DeviceCodecs(wire, workers)) all.push_back(codec.name);
+    for (const CodecCost& codec : DeviceCodecs(wire, OneEach(workers))) all.push_back(codec.name);
     return all;
   };
   using Names = std::vector<std::string>;
@@ -337,7 +337,12 @@ TEST(Planner, OnDevicesThereAreFp32AndCodes) {
   EXPECT_EQ(names("int8", 4), Names{"int8"});
   EXPECT_EQ(names("int8", 1), Names{"fp32"});
   // 4 bits to the rank that adds and 7 back, a byte for each of four blocks with it.
-  EXPECT_DOUBLE_EQ(DeviceCodec("int4", 8).wire_ratio, (32.0 * (4 + 7) + 2 * 4) / 2 / 1024);
+  const double flat = (32.0 * (4 + 7) + 2 * 4) / 2 / 1024;
+  EXPECT_DOUBLE_EQ(DeviceCodec("int4", OneEach(8)).wire_ratio, flat);
+  EXPECT_DOUBLE_EQ(DeviceCodec("int4", EvenHosts(8, 8)).wire_ratio, flat);
+  // Of hosts with four ranks the sums, of 6 bits.
+  EXPECT_DOUBLE_EQ(DeviceCodec("int4", EvenHosts(8, 4)).wire_ratio,
+                   (32.0 * (6 + 7) + 2 * 4) / 2 / 1024);
 }
 
 TEST(PlanWire, RoundTripKeepsTheValueAndTheHash) {
