@@ -72,6 +72,7 @@ Status SetCosts(const PlanFlags& flags, PlanInput* input) {
   }
   if (flags.ranks_a_host > 1) input->hosts = EvenHosts(input->world, flags.ranks_a_host);
   input->servers = flags.servers;
+  if (flags.ranks_a_host > 1) input->node_hosts = NodeHostsOf(input->hosts, input->servers);
   return OkStatus();
 }
 

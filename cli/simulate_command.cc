@@ -83,7 +83,10 @@ Status RunSimulate(const SimulateFlags& flags) {
       return Invalid(absl::StrCat("--ranks-per-host ", flags.ranks_per_host, ": there are ",
                                   workers, " workers (--workers)"));
     }
-    if (flags.ranks_per_host > 1) input.hosts = EvenHosts(workers, flags.ranks_per_host);
+    if (flags.ranks_per_host > 1) {
+      input.hosts = EvenHosts(workers, flags.ranks_per_host);
+      input.node_hosts = NodeHostsOf(input.hosts, input.servers);
+    }
     std::vector<NodeSpeed> some = speeds;
     if (some.size() > static_cast<size_t>(workers)) some.resize(workers);
     RW_ASSIGN_OR_RETURN(const ScalingPoint point, ScaleTo(workers, flags.planner, input, some));

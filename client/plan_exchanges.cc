@@ -49,7 +49,10 @@ class ExchangeMaker {
 
 StatusOr<std::vector<std::optional<Climb>>> ExchangeMaker::Climbs() const {
   const Place& place = link_->place();
-  const TreeShape shape{place.world, place.servers, static_cast<int>(plan_.fanout)};
+  const TreeShape shape{.workers = place.world,
+                        .reducers = place.servers,
+                        .fanout = static_cast<int>(plan_.fanout),
+                        .hosts = place.node_hosts};
   std::vector<uint64_t> elements;
   for (const TensorSpec& spec : table_.Specs()) elements.push_back(spec.elements);
   std::vector<std::optional<Climb>> climbs(plan_.groups.size());

@@ -94,6 +94,7 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const N
   input.world = place.world;
   input.hosts = place.hosts;
   input.servers = place.servers;
+  input.node_hosts = place.node_hosts;
   input.ring_codecs = on_device ? DeviceCodecs(options.wire, HostsOf(input))
                                 : CodecsHere(options.wire, place.world);
   input.tree_codec = options.sparse_codec;

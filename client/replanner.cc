@@ -180,7 +180,8 @@ void Replanner::TellDelays(const Place& place) {
   Network network = network_;
   network.delay = DelayOf(measured_);
   const Hosts hosts = place.hosts.empty() ? OneEach(place.world) : place.hosts;
-  profile_.TakeDelays(GroupDelays(plan_, table_.Specs(), network, hosts, place.servers));
+  profile_.TakeDelays(
+      GroupDelays(plan_, table_.Specs(), network, hosts, place.servers, place.node_hosts));
 }
 
 void Replanner::SavePlan(const Place& place) const {

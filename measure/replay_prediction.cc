@@ -31,6 +31,7 @@ StatusOr<PlanInput> InputFor(const ModelProfile& profile, const PredictionInput&
   input.world = given.world;
   input.hosts = given.hosts;
   input.servers = given.servers;
+  input.node_hosts = NodeHostsOf(HostsOf(input), input.servers);  // where the launcher starts them
   input.forward_seconds = given.forward_seconds;
   input.forward_layer_seconds.clear();
   for (double& seconds : input.ready_seconds) seconds *= given.scale;

@@ -111,7 +111,10 @@ Status SparseBench::Agree(const Plan& plan) {
 
 Status SparseBench::MakeClimbs(const Plan& plan) {
   const Place& place = link_->place();
-  const TreeShape job{place.world, place.servers, options_.fanout};
+  const TreeShape job{.workers = place.world,
+                      .reducers = place.servers,
+                      .fanout = options_.fanout,
+                      .hosts = place.node_hosts};
   const std::vector<uint64_t> elements(plan.groups.size(), options_.elements);
   RW_ASSIGN_OR_RETURN(const auto groups, SparseGroupsOf(plan, job, elements));
   for (const SparseGroup& group : groups) {

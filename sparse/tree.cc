@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <numeric>
 #include <queue>
 #include <utility>
 
@@ -39,7 +41,51 @@ bool EveryoneHasTwo(const std::vector<int>& own, int fanout) {
   return *std::min_element(children.begin(), children.end()) >= 2;
 }
 
+// By host: its workers and its reducers, each in their order.
+struct HostNodes {
+  std::vector<int> workers, reducers;
+};
+std::vector<HostNodes> NodesByHost(const TreeShape& shape) {
+  std::vector<HostNodes> nodes;
+  for (int node = 0; node < static_cast<int>(shape.hosts.size()); ++node) {
+    const auto host = static_cast<size_t>(shape.hosts[node]);
+    if (host >= nodes.size()) nodes.resize(host + 1);
+    (node < shape.workers ? nodes[host].workers : nodes[host].reducers).push_back(node);
+  }
+  return nodes;
+}
+
+bool CanGather(const HostNodes& host) { return host.workers.size() > 1 && !host.reducers.empty(); }
+
 }  // namespace
+
+bool Gathers(const TreeShape& shape) {
+  if (shape.workers == 1) return false;
+  const std::vector<HostNodes> hosts = NodesByHost(shape);
+  return std::any_of(hosts.begin(), hosts.end(), [&](const HostNodes& host) {
+    // Some root has to be elsewhere.
+    return CanGather(host) && static_cast<int>(host.reducers.size()) < shape.reducers;
+  });
+}
+
+std::vector<int> ShardsAt(const TreeShape& shape, int node) {
+  if (!Gathers(shape)) {
+    const int number = (node - shape.workers - shape.first + shape.reducers) % shape.reducers;
+    return {number % shape.shards};
+  }
+  std::vector<int> all(static_cast<size_t>(shape.shards));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::vector<int> HostNumbers(const std::vector<std::string>& names) {
+  std::map<std::string, int> numbers;
+  std::vector<int> hosts;
+  for (const std::string& name : names) {
+    hosts.push_back(numbers.emplace(name, static_cast<int>(numbers.size())).first->second);
+  }
+  return hosts;
+}
 
 Tree::Tree(const TreeShape& shape, int shard)
     : workers_(shape.workers),
@@ -49,7 +95,29 @@ Tree::Tree(const TreeShape& shape, int shard)
   RW_CHECK(shape.shards >= 1 && shape.shards <= std::max(1, shape.reducers));
   RW_CHECK(shard >= 0 && shard < shape.shards);
   RW_CHECK(shape.first >= 0 && shape.first < std::max(1, shape.reducers));
+  RW_CHECK(shape.hosts.empty() || shape.hosts.size() == parents_.size());
   if (shape.workers == 1 || shape.reducers == 0) return;
+  Gathers(shape) ? GatherByHost(shape, shard) : Heap(shape, shard);
+  for (int node = 0; node < static_cast<int>(parents_.size()); ++node) {
+    if (parents_[node] != -1) children_[parents_[node]].push_back(node);
+  }
+}
+
+void Tree::GatherByHost(const TreeShape& shape, int shard) {
+  const int root = RootOf(shape, shard);
+  const std::vector<HostNodes> hosts = NodesByHost(shape);
+  const HostNodes* const root_host = &hosts[static_cast<size_t>(shape.hosts[root])];
+  for (const HostNodes& host : hosts) {
+    int parent = root;
+    if (&host != root_host && CanGather(host)) {
+      parent = host.reducers[static_cast<size_t>(shard) % host.reducers.size()];
+      parents_[parent] = root;
+    }
+    for (const int worker : host.workers) parents_[worker] = parent;
+  }
+}
+
+void Tree::Heap(const TreeShape& shape, int shard) {
   const int fanout = std::max(shape.fanout, 2);
   const int available = (shape.reducers - shard + shape.shards - 1) / shape.shards;
   int used = fanout >= shape.workers ? 1 : std::min(available, shape.workers - 1);
@@ -61,9 +129,6 @@ Tree::Tree(const TreeShape& shape, int shard)
   for (int r = 0; r < used; ++r) {
     for (int i = 0; i < own[r]; ++i) parents_[worker++] = node_of(r);
   }
-  for (int node = 0; node < static_cast<int>(parents_.size()); ++node) {
-    if (parents_[node] != -1) children_[parents_[node]].push_back(node);
-  }
 }
 
 int Tree::workers_under(int node) const {
@@ -71,11 +136,6 @@ int Tree::workers_under(int node) const {
   int count = 0;
   for (int child : children(node)) count += workers_under(child);
   return count;
-}
-
-int ShardOfReducer(const TreeShape& shape, int node) {
-  const int number = (node - shape.workers - shape.first + shape.reducers) % shape.reducers;
-  return number % shape.shards;
 }
 
 int RootOf(const TreeShape& shape, int shard) { return NodeOf(shape, shard); }
@@ -90,47 +150,81 @@ class TreeMaker {
   TreeMaker(const TreeShape& shape, int chunks, const std::vector<Tree>& trees, int node)
       : shape_(shape), chunks_(chunks), trees_(trees), node_(node) {}
 
+  // Messages to and from one reducer come in the order of its schedule.
   Schedule Worker() {
+    std::vector<int> gathered;  // ranges that a reducer here gathers for their root
+    std::vector<int> others;
+    const bool gathers = Gathers(shape_);
+    for (int shard = 0; shard < shape_.shards; ++shard) {
+      (gathers && Parent(shard) != RootOf(shape_, shard) ? gathered : others).push_back(shard);
+    }
+    for (const int shard : gathered) SendUp(shard);
     // Each worker begins with another range, or all of them would send to one server at a time.
     for (int chunk = 0; chunk < chunks_; ++chunk) {
-      for (int i = 0; i < shape_.shards; ++i) {
-        const int shard = (node_ + i) % shape_.shards;
+      for (size_t i = 0; i < others.size(); ++i) {
+        const int shard = others[(static_cast<size_t>(node_) + i) % others.size()];
         Add(Op::kSend, Parent(shard), {Kind::kEntries, shard, chunk});
       }
     }
-    for (int shard = 0; shard < shape_.shards; ++shard) {
-      for (int chunk = 0; chunk < chunks_; ++chunk) {
-        Add(Op::kReceive, Parent(shard), {Kind::kResult, shard, chunk});
+    for (const std::vector<int>& shards : {others, gathered}) {
+      for (const int shard : shards) {
+        for (int chunk = 0; chunk < chunks_; ++chunk) {
+          Add(Op::kReceive, Parent(shard), {Kind::kResult, shard, chunk});
+        }
+        Add(Op::kReceive, Parent(shard), {Kind::kAccepted, shard});
       }
-      Add(Op::kReceive, Parent(shard), {Kind::kAccepted, shard});
     }
     return std::move(schedule_);
   }
 
   Schedule Reducer() {
-    const int shard = ShardOfReducer(shape_, node_);
-    const std::vector<int>& children = trees_[shard].children(node_);
-    if (children.empty()) return {};
-    const int parent = Parent(shard);
-    for (int chunk = 0; chunk < chunks_; ++chunk) {
-      for (const int child : children) {
-        Add(Op::kReceiveReduce, child, {Kind::kEntries, shard, chunk});
+    std::vector<int> gathered;  // ranges whose root is another node
+    int root_of = -1;
+    for (const int shard : ShardsAt(shape_, node_)) {
+      if (Children(shard).empty()) continue;
+      if (Parent(shard) == -1) {
+        root_of = shard;
+      } else {
+        gathered.push_back(shard);
       }
     }
-    for (int chunk = 0; chunk < chunks_ && parent != -1; ++chunk) {
-      Add(Op::kSend, parent, {Kind::kEntries, shard, chunk});
+    for (const int shard : gathered) Gather(shard);
+    for (const int shard : gathered) SendUp(shard);
+    if (root_of != -1) {
+      Gather(root_of);
+      PassDown(root_of);
     }
-    for (int chunk = 0; chunk < chunks_; ++chunk) PassDown({Kind::kResult, shard, chunk}, children);
-    PassDown({Kind::kAccepted, shard}, children);
+    for (const int shard : gathered) PassDown(shard);
     return std::move(schedule_);
   }
 
  private:
   int Parent(int shard) const { return trees_[shard].parent(node_); }
+  const std::vector<int>& Children(int shard) const { return trees_[shard].children(node_); }
+
+  void Gather(int shard) {
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      for (const int child : Children(shard)) {
+        Add(Op::kReceiveReduce, child, {Kind::kEntries, shard, chunk});
+      }
+    }
+  }
+
+  void SendUp(int shard) {
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      Add(Op::kSend, Parent(shard), {Kind::kEntries, shard, chunk});
+    }
+  }
+
+  void PassDown(int shard) {
+    for (int chunk = 0; chunk < chunks_; ++chunk) PassDown({Kind::kResult, shard, chunk});
+    PassDown({Kind::kAccepted, shard});
+  }
 
   // To all children. Each server begins with another, or they would all send to one worker at a
   // time.
-  void PassDown(const TreeSlot& slot, const std::vector<int>& children) {
+  void PassDown(const TreeSlot& slot) {
+    const std::vector<int>& children = Children(slot.shard);
     if (Parent(slot.shard) != -1) Add(Op::kReceive, Parent(slot.shard), slot);
     for (size_t i = 0; i < children.size(); ++i) {
       Add(Op::kSend, children[(static_cast<size_t>(node_) + i) % children.size()], slot);
@@ -185,8 +279,9 @@ TreeSlot SlotOfNumber(int number, int chunks) {
 }
 
 MessageName NameIn(uint64_t round, uint32_t group, const TreeSlot& slot) {
+  const uint32_t kind = slot.kind == Kind::kAccepted ? kAcceptedSlot : kEntriesSlot;
   return {Lane::kSparse, round, group, static_cast<uint32_t>(slot.chunk),
-          slot.kind == Kind::kAccepted ? kAcceptedSlot : kEntriesSlot};
+          static_cast<uint32_t>(slot.shard) * kSlotsOfRange + kind};
 }
 
 Schedule TreeSchedule(const TreeShape& shape, int chunks, int node) {

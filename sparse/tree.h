@@ -13,9 +13,21 @@
 // With `shards` > 1 every index range (shard.h) has a tree of its own: shard s over the reducers s,
 // s + shards, s + 2·shards, … So the NIC of every reducer carries its part only. Reducers
 // are counted from `first` on, round and round: that is how groups of a plan share them (assign.h).
+//
+// A host with several workers and a reducer gathers: the workers there send to that reducer, which
+// adds up what they have, so that the host's NIC carries one message and not one for each. Then
+// every tree has two levels, whatever the fan-out: the root has the gathering reducers of the other
+// hosts, the workers of its own host, and all workers whose host gathers nothing. A reducer is the
+// root of one range and gathers for the others.
+//
+//   hosts of two workers and a reducer:        R0                        R1
+//                                        .----.+-----.             .----.+-----.
+//                                        w0   w1    R1    and      w2   w3    R0
+//                                                 w2  w3                    w0  w1
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "transport/frame.h"
@@ -29,6 +41,7 @@ struct TreeShape {
   int fanout = 8;    // children of a reducer; below 2 counts as 2
   int shards = 1;    // 1..max(1, reducers)
   int first = 0;     // 0..max(0, reducers − 1): the root of shard 0
+  std::vector<int> hosts = {};  // a number for the host of each node; empty: each has its own
   bool operator==(const TreeShape&) const = default;
 };
 
@@ -48,14 +61,24 @@ class Tree {
   int workers_under(int node) const;
 
  private:
+  void Heap(const TreeShape& shape, int shard);
+  void GatherByHost(const TreeShape& shape, int shard);
+
   const int workers_;
   std::vector<int> parents_;
   std::vector<std::vector<int>> children_;
 };
 
-// Which shard's tree a reducer belongs to, and which reducer is a shard's root.
-int ShardOfReducer(const TreeShape& shape, int node);
 int RootOf(const TreeShape& shape, int shard);
+
+// Whether some host gathers.
+bool Gathers(const TreeShape& shape);
+
+// The shards that a reducer may have children in.
+std::vector<int> ShardsAt(const TreeShape& shape, int node);
+
+// TreeShape::hosts of nodes whose hosts have these names.
+std::vector<int> HostNumbers(const std::vector<std::string>& names);
 
 // ---- schedules ----
 //
@@ -76,7 +99,8 @@ int RootOf(const TreeShape& shape, int shard);
 //
 // Receives that follow each other may come in any order, and more than one may be asked for at
 // once. A reducer needs all of its children's entries before it sends any, because it selects among
-// all of them; down, each slot is passed on as soon as it is there.
+// all of them; down, each slot is passed on as soon as it is there. Where hosts gather, a reducer
+// first gathers for all other roots, then is one itself, then passes the others' results down.
 
 // A slot of such a schedule: a message of entries has one for each chunk.
 struct TreeSlot {
@@ -92,11 +116,11 @@ constexpr int SlotsOfShard(int chunks) { return 2 * chunks + 1; }
 int NumberOf(const TreeSlot& slot, int chunks);
 TreeSlot SlotOfNumber(int number, int chunks);
 
-// How the message of a slot is named. A reducer serves one range of a group, so ranges need no
-// names of their own.
+// How the message of a slot is named: each range has names for these.
 constexpr uint32_t kEntriesSlot = 0;    // up: entries; down: the result
 constexpr uint32_t kAcceptedSlot = 1;   // down: accepted bits
 constexpr uint32_t kHistogramSlot = 2;  // between the roots of ranges, one slot a level
+constexpr uint32_t kSlotsOfRange = 8;
 MessageName NameIn(uint64_t round, uint32_t group, const TreeSlot& slot);
 
 // Empty for idle nodes. Without reducers every worker sends slot = its rank to every other, in one

@@ -13,6 +13,7 @@
 #include "proto/access.h"
 #include "proto/attachment.h"
 #include "proto/store_places.h"
+#include "sparse/tree.h"
 
 namespace ringwood {
 namespace {
@@ -102,9 +103,11 @@ Status EpochLink::TakePlace(const SessionOptions& options) {
   place_.rank = static_cast<int>(joined_.node());
   place_.world = joined_.elastic() ? static_cast<int>(joined_.world()) : options.world;
   std::vector<std::string> hosts(place_.world);  // by rank
+  std::vector<std::string> node_hosts;
   slots_.assign(place_.world, 0);
   for (const v1::Member& member : joined_.members()) {
     place_.servers += member.role() == v1::ROLE_REDUCER;
+    node_hosts.push_back(member.host());
     if (member.role() == v1::ROLE_WORKER && member.node() < hosts.size()) {
       hosts[member.node()] = member.host();
       slots_[member.node()] = static_cast<int>(member.rank());
@@ -117,6 +120,7 @@ Status EpochLink::TakePlace(const SessionOptions& options) {
                                     slot_, place_.rank, joined_.members_size(), place_.servers));
   }
   place_.hosts = HostsOf(hosts, options.network_interface);
+  place_.node_hosts = HostNumbers(node_hosts);
   return OkStatus();
 }
 

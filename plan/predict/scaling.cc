@@ -49,6 +49,7 @@ StatusOr<ScalingPoint> ScaleTo(int workers, const std::string& planner, const Pl
   scene.selection = scaled.selection;
   scene.selects_on_compute = SelectsOnCompute(planner);
   scene.hosts = scaled.hosts;
+  scene.node_hosts = scaled.node_hosts;
   scene.most_messages = most_messages;
   RW_ASSIGN_OR_RETURN(const Stage stage,
                       StageOf(scene, step.plan, scaled.tensors, scaled.ready_seconds));

@@ -57,6 +57,13 @@ Status CheckScene(const Scene& scene) {
     return Invalid(absl::StrCat("simulation: ", scene.workers, " workers and ", NodesOf(scene),
                                 " schedules: every worker needs one"));
   }
+  if (!scene.node_hosts.empty() && !scene.plays.empty() &&
+      (scene.node_hosts.size() != NodesOf(scene) ||
+       *std::min_element(scene.node_hosts.begin(), scene.node_hosts.end()) < 0 ||
+       *std::max_element(scene.node_hosts.begin(), scene.node_hosts.end()) >=
+           static_cast<int>(kMostNodes))) {
+    return Invalid("simulation: the hosts of the nodes do not have a number for each");
+  }
   size_t checked = 0;  // slots that the steps of the play before were found to need at most
   for (size_t p = 0; p < scene.plays.size(); ++p) {
     const Performance& play = scene.plays[p];

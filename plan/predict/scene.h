@@ -55,6 +55,8 @@ struct Scene {
   Hosts hosts;                     // of the workers; empty: one each. Others are alone on theirs
   std::vector<NodeSpeed> speeds;   // of each node; missing ones are 1
   std::vector<Performance> plays;  // on each node those of a lane run in order; lanes share NICs
+  // A number for the host of each node (sparse/tree.h), instead of `hosts`; empty: those.
+  std::vector<int> node_hosts = {};
 };
 
 // What a scene may hold. The key of a message fits into 64 bits then

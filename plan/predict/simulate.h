@@ -42,6 +42,7 @@ struct PlanScene {
   SelectionCost selection;          // of each sparse tensor, beside backward
   bool selects_on_compute = false;  // of each sparse group instead, and backward waits (OMGS)
   Hosts hosts;                      // of the workers; empty: one each
+  std::vector<int> node_hosts;      // of all nodes (TreeShape::hosts); empty: reducers are alone
   HopCost cost;                     // by which workers choose; a job that adapts measures its own
   // Messages of all dense groups: beyond, chunks are joined until they fit or are whole tensors.
   uint64_t most_messages = uint64_t{32} << 20;

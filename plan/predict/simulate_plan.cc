@@ -120,7 +120,10 @@ class TreePlays {
   static StatusOr<TreePlays> Of(const PlanScene& scene, const Plan& plan,
                                 const std::vector<TensorSpec>& tensors) {
     TreePlays plays(scene);
-    plays.job_ = {scene.workers, scene.reducers, static_cast<int>(plan.fanout)};
+    plays.job_ = {.workers = scene.workers,
+                  .reducers = scene.reducers,
+                  .fanout = static_cast<int>(plan.fanout),
+                  .hosts = scene.node_hosts};
     std::vector<uint64_t> elements;
     for (const TensorSpec& tensor : tensors) elements.push_back(tensor.elements);
     RW_ASSIGN_OR_RETURN(const auto groups, SparseGroupsOf(plan, plays.job_, elements));
@@ -211,6 +214,11 @@ Status CheckSize(const PlanScene& scene) {
   if (!scene.hosts.empty() && !IsComplete(scene.hosts, scene.workers)) {
     return Invalid("simulation: the hosts do not have every worker once");
   }
+  if (!scene.node_hosts.empty() &&
+      scene.node_hosts.size() != static_cast<size_t>(scene.workers + scene.reducers)) {
+    return Invalid(absl::StrCat("simulation: the hosts of ", scene.node_hosts.size(), " nodes, ",
+                                scene.workers + scene.reducers, " are expected"));
+  }
   if (scene.workers >= 1 && scene.reducers >= 0 &&
       scene.workers + scene.reducers <= kMaxSimulatedNodes && 4 * workers * workers <= kMaxSteps) {
     return OkStatus();
@@ -233,7 +241,7 @@ StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
                         const std::vector<double>& ready_seconds) {
   RW_RETURN_IF_ERROR(CheckSize(scene));
   Stage stage;
-  stage.scene = {scene.network, scene.workers, scene.hosts, scene.speeds, {}};
+  stage.scene = {scene.network, scene.workers, scene.hosts, scene.speeds, {}, scene.node_hosts};
   std::vector<Collective> dense;  // of the first worker in each dense group
   std::vector<CollectiveSpec> specs;
   std::vector<size_t> dense_plays;

@@ -29,16 +29,11 @@ class SimulatedCluster {
       : inside_beta_(scene.network.inside_beta),
         gamma_(scene.network.gamma),
         nodes_(NodesOf(scene)) {
-    const size_t hosts = scene.hosts.size(), nodes = nodes_.size();
-    for (size_t h = 0; h < hosts; ++h) {
-      for (int rank : scene.hosts[h]) nodes_[static_cast<size_t>(rank)].host = static_cast<int>(h);
-    }
-    const size_t alone_from = hosts == 0 ? 0 : static_cast<size_t>(scene.workers);
-    hosts_.resize(hosts + nodes - alone_from);
+    const size_t nodes = nodes_.size();
+    PlaceNodes(scene);
     shared_ = hosts_.size() < nodes;
     for (size_t n = 0; n < nodes; ++n) {
       Node& node = nodes_[n];
-      if (n >= alone_from) node.host = static_cast<int>(hosts + n - alone_from);
       const NodeSpeed speed = n < scene.speeds.size() ? scene.speeds[n] : NodeSpeed();
       node.alpha = scene.network.alpha * speed.alpha;
       node.delay = scene.network.delay * speed.alpha;
@@ -87,6 +82,27 @@ class SimulatedCluster {
   }
 
  private:
+  void PlaceNodes(const Scene& scene) {
+    const size_t hosts = scene.hosts.size(), nodes = nodes_.size();
+    if (!scene.node_hosts.empty()) {
+      int last = 0;
+      for (size_t n = 0; n < nodes; ++n) {
+        nodes_[n].host = scene.node_hosts[n];
+        last = std::max(last, scene.node_hosts[n]);
+      }
+      hosts_.resize(static_cast<size_t>(last) + 1);
+      return;
+    }
+    for (size_t h = 0; h < hosts; ++h) {
+      for (int rank : scene.hosts[h]) nodes_[static_cast<size_t>(rank)].host = static_cast<int>(h);
+    }
+    const size_t alone_from = hosts == 0 ? 0 : static_cast<size_t>(scene.workers);
+    hosts_.resize(hosts + nodes - alone_from);
+    for (size_t n = alone_from; n < nodes; ++n) {
+      nodes_[n].host = static_cast<int>(hosts + n - alone_from);
+    }
+  }
+
   struct Node {
     double alpha = 0;
     double delay = 0;  // beside alpha, between hosts

@@ -7,9 +7,13 @@
 namespace ringwood {
 
 std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>& table,
-                                const Network& network, const Hosts& hosts, int reducers) {
+                                const Network& network, const Hosts& hosts, int reducers,
+                                const std::vector<int>& node_hosts) {
   const Delay ring = RingDelay(network, hosts);
-  const double tree = TreeDelay(network, RanksOf(hosts), reducers, static_cast<int>(plan.fanout));
+  const double tree = TreeDelay(network, {.workers = RanksOf(hosts),
+                                          .reducers = reducers,
+                                          .fanout = static_cast<int>(plan.fanout),
+                                          .hosts = node_hosts});
   std::vector<double> delays;
   for (const Group& group : plan.groups) {
     double bytes = 0;

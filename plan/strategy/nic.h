@@ -8,9 +8,11 @@
 
 namespace ringwood {
 
-// The delay of each group of a plan for so many reducers, with `hosts` of all workers.
+// The delay of each group of a plan for so many reducers, with `hosts` of all workers and
+// `node_hosts` as PlanInput has them.
 std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>& table,
-                                const Network& network, const Hosts& hosts, int reducers);
+                                const Network& network, const Hosts& hosts, int reducers,
+                                const std::vector<int>& node_hosts);
 
 class Nic {
  public:

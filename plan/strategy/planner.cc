@@ -161,6 +161,11 @@ Status Validate(const PlanInput& input) {
   if (!input.hosts.empty() && !IsComplete(input.hosts, input.world)) {
     return Invalid(absl::StrFormat("plan: each of %d workers must be on one host", input.world));
   }
+  if (!input.node_hosts.empty() &&
+      input.node_hosts.size() != static_cast<size_t>(input.world + input.servers)) {
+    return Invalid(absl::StrFormat("plan: the hosts of %d nodes for %d workers and %d servers",
+                                   input.node_hosts.size(), input.world, input.servers));
+  }
   return CheckNumbers(input);
 }
 

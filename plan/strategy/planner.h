@@ -23,10 +23,11 @@ struct PlanInput {
   double forward_seconds = 0;
   std::vector<double> selection_seconds;  // measured, of each tensor; empty: `selection`
 
-  int world = 1;    // workers
-  Hosts hosts;      // of the workers; empty: each has one of its own
-  int servers = 1;  // reducers; 0: workers exchange entries among themselves
-  int fanout = 0;   // of the reducers; 0: the planner chooses
+  int world = 1;                // workers
+  Hosts hosts;                  // of the workers; empty: each has one of its own
+  int servers = 1;              // reducers; 0: workers exchange entries among themselves
+  std::vector<int> node_hosts;  // of workers and reducers (TreeShape::hosts); empty: one each
+  int fanout = 0;               // of the reducers; 0: the planner chooses
   Network network;
   std::optional<Cost> ring_cost;  // measured, bytes of a message → s; else the closed form
   std::optional<Cost> tree_cost;  // measured, bytes of one worker's entries → s
@@ -45,6 +46,9 @@ struct PlanInput {
 
 // input.hosts, or one for each worker.
 Hosts HostsOf(const PlanInput& input);
+
+// The hosts of all nodes where each host of workers in turn has one of `servers` reducers.
+std::vector<int> NodeHostsOf(const Hosts& hosts, int servers);
 
 // "hybrid" (the default of live jobs), "exact", "wfbp", "single", "fixed", "mgwfbp", "oasr", "asc",
 // "lags", "omgs", "omgs-exact", "dear".

@@ -47,6 +47,15 @@ Hosts HostsOf(const PlanInput& input) {
   return input.hosts.empty() ? OneEach(input.world) : input.hosts;
 }
 
+std::vector<int> NodeHostsOf(const Hosts& hosts, int servers) {
+  std::vector<int> numbers(static_cast<size_t>(RanksOf(hosts)));
+  for (size_t h = 0; h < hosts.size(); ++h) {
+    for (const int rank : hosts[h]) numbers[static_cast<size_t>(rank)] = static_cast<int>(h);
+  }
+  for (int s = 0; s < servers; ++s) numbers.push_back(s % static_cast<int>(hosts.size()));
+  return numbers;
+}
+
 double KeepOf(const PlanInput& input, double density) {
   if (input.merge == "union") return 1;  // keeps all in any case
   if (input.keep != 0) return input.keep;
@@ -73,8 +82,10 @@ Problem MakeProblem(const PlanInput& input) {
   problem.tree =
       input.tree_cost ? *input.tree_cost : TreeCost(input, static_cast<int>(problem.fanout));
   problem.ring_delay = RingDelay(input.network, HostsOf(input));
-  problem.tree_delay =
-      TreeDelay(input.network, input.world, input.servers, static_cast<int>(problem.fanout));
+  problem.tree_delay = TreeDelay(input.network, {.workers = input.world,
+                                                 .reducers = input.servers,
+                                                 .fanout = static_cast<int>(problem.fanout),
+                                                 .hosts = input.node_hosts});
   return problem;
 }
 

@@ -51,15 +51,51 @@ namespace {
 
 constexpr int kMaxFanout = 64;  // beyond it one NIC serves too many children to be worth a search
 
+// Who climbs to the roots, what the busiest NIC carries both ways together, and what goes through
+// the memory of a host that gathers; in what one worker sends.
+struct Climbers {
+  int count = 0;
+  double entries = 1;
+  double nic = 0;
+  double inside = 0;
+};
+
+Climbers ClimbersOf(const PlanInput& input) {
+  const double result = ResultMultiple(input);
+  const Hosts hosts = HostsOf(input);
+  if (hosts.size() == 1) return {input.world, 1, 1 + result};
+  const TreeShape job{.workers = input.world, .reducers = input.servers, .hosts = input.node_hosts};
+  if (!Gathers(job)) return {input.world, 1, LargestHost(hosts) * (1 + result)};
+  Climbers climbers;
+  double entries = 0;
+  for (const std::vector<int>& host : hosts) {
+    const auto ranks = static_cast<double>(host.size());
+    const bool has_reducer = std::find(job.hosts.begin() + job.workers, job.hosts.end(),
+                                       job.hosts[static_cast<size_t>(host[0])]) != job.hosts.end();
+    const double messages = has_reducer ? 1 : ranks;
+    const double sent = has_reducer ? std::min(ranks, std::max(1.0, result)) : ranks;
+    climbers.count += static_cast<int>(messages);
+    climbers.nic = std::max(climbers.nic, sent + messages * result);
+    if (has_reducer && ranks > 1) climbers.inside = std::max(climbers.inside, ranks * (1 + result));
+    entries += sent;
+  }
+  climbers.entries = entries / climbers.count;
+  return climbers;
+}
+
 double ShardedSeconds(const PlanInput& input, const Network& network, int fanout, double bytes) {
+  const Climbers climbers = ClimbersOf(input);
   const double result = ResultMultiple(input);
   const double most = bytes / input.entry_bytes / static_cast<double>(kMinShardEntries);
   const int shards = static_cast<int>(std::clamp<double>(most, 1, std::max(1, input.servers)));
   const int reducers = input.servers / shards;
   const auto tree = [&](double part) {
-    return TreeSeconds(network, input.world, reducers, fanout, part, result);
+    const int levels = climbers.count < input.world ? climbers.count : fanout;
+    return TreeSeconds(network, climbers.count, reducers, levels, climbers.entries * part,
+                       result / climbers.entries);
   };
-  return std::max(tree(bytes / shards), tree(0) + (1 + result) * network.beta * bytes);
+  return std::max(tree(bytes / shards), tree(0) + climbers.nic * network.beta * bytes) +
+         climbers.inside * network.inside_beta * bytes;
 }
 
 }  // namespace
@@ -107,9 +143,10 @@ int BestFanout(const PlanInput& input) {
   return best;
 }
 
-double TreeDelay(const Network& network, int workers, int reducers, int fanout) {
+double TreeDelay(const Network& network, const TreeShape& job) {
   const Network hops{.alpha = network.delay, .beta = 0, .gamma = 0};
-  return TreeSeconds(hops, workers, reducers, fanout, 0);
+  // What goes to a reducer on the same host has no delay.
+  return TreeSeconds(hops, job.workers, job.reducers, Gathers(job) ? job.workers : job.fanout, 0);
 }
 
 }  // namespace ringwood

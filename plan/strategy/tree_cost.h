@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/strategy/planner.h"
+#include "sparse/tree.h"
 
 namespace ringwood {
 
@@ -11,8 +12,9 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
                    double result = 1);
 
 // A group, bytes of one worker, over input.servers. It is cut into index ranges (sparse/shard.h),
-// each with a tree of its own, that go up and down at the same time; it takes at least what each
-// worker's NIC sends and receives.
+// each with a tree of its own, that go up and down at the same time; it takes at least what the
+// busiest host's NIC sends and receives. A host that gathers (sparse/tree.h) is one worker to the
+// roots, with the entries that its reducer keeps of its workers'.
 Cost TreeCost(const PlanInput& input, int fanout);
 
 // The fan-out that soonest serves a middling message (the table's mean tensor), at most the longest
@@ -20,6 +22,6 @@ Cost TreeCost(const PlanInput& input, int fanout);
 int BestFanout(const PlanInput& input);
 
 // Of the hops of the longest way, up and down.
-double TreeDelay(const Network& network, int workers, int reducers, int fanout);
+double TreeDelay(const Network& network, const TreeShape& job);
 
 }  // namespace ringwood

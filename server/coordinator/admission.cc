@@ -12,13 +12,15 @@ namespace ringwood {
 
 Status AdmitPlan(const v1::Plan& plan,
                  const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors, uint32_t workers,
-                 const std::vector<ServerLimit>& servers) {
+                 const std::vector<ServerLimit>& servers, const std::vector<std::string>& hosts) {
   const bool unlimited = std::all_of(servers.begin(), servers.end(),
                                      [](const ServerLimit& server) { return !server.max_bytes; });
   if (unlimited) return OkStatus();
   RW_ASSIGN_OR_RETURN(const Plan read, FromProto(plan));
-  const TreeShape shape{static_cast<int>(workers), static_cast<int>(servers.size()),
-                        static_cast<int>(read.fanout)};
+  const TreeShape shape{.workers = static_cast<int>(workers),
+                        .reducers = static_cast<int>(servers.size()),
+                        .fanout = static_cast<int>(read.fanout),
+                        .hosts = HostNumbers(hosts)};
   std::vector<uint64_t> elements;
   for (const v1::Tensor& tensor : tensors) elements.push_back(tensor.elements());
   RW_ASSIGN_OR_RETURN(const std::vector<SparseGroup> groups, SparseGroupsOf(read, shape, elements));

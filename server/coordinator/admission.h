@@ -16,11 +16,12 @@ struct ServerLimit {
   uint64_t max_bytes = 0;  // as its --max-memory says; 0: no limit
 };
 
-// `servers` in the order of their nodes, which come after the `workers`. `plan` can run on
+// `servers` in the order of their nodes, which come after the `workers`; `hosts`: the names of all
+// nodes' hosts. `plan` can run on
 // `tensors` (CheckPlan). The error names the server, what it may need, its limit, and how to fix
 // it.
 Status AdmitPlan(const v1::Plan& plan,
                  const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors, uint32_t workers,
-                 const std::vector<ServerLimit>& servers);
+                 const std::vector<ServerLimit>& servers, const std::vector<std::string>& hosts);
 
 }  // namespace ringwood

@@ -35,6 +35,12 @@ std::vector<ServerLimit> Roster::Servers() const {
   return servers;
 }
 
+std::vector<std::string> Roster::Hosts() const {
+  std::vector<std::string> hosts;
+  for (const v1::JoinRequest& member : members_) hosts.push_back(member.host());
+  return hosts;
+}
+
 void Roster::AddTo(v1::JoinResponse* welcome) const {
   for (uint32_t node = 0; node < size(); ++node) {
     v1::Member* member = welcome->add_members();

@@ -31,6 +31,7 @@ class Roster {
   std::optional<uint32_t> Find(v1::Role role, uint32_t rank, uint64_t incarnation) const;
   std::string Label(uint32_t node) const;  // "rank 2 (host h1)"; "node 9" for none of them
   std::vector<ServerLimit> Servers() const;
+  std::vector<std::string> Hosts() const;  // of all nodes, as the launcher calls them
   // The roster as it is sent to members.
   void AddTo(v1::JoinResponse* welcome) const;
 

@@ -11,8 +11,8 @@
 #include "server/calls/member_label.h"
 #include "server/reducer/control_link.h"
 #include "server/reducer/reducer_attendance.h"
-#include "sparse/reducer/reducer.h"
 #include "sparse/reducer/part.h"
+#include "sparse/reducer/reducer.h"
 #include "transport/watch.h"
 
 namespace ringwood {
@@ -249,8 +249,15 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
   if (transport_ == nullptr) return OkStatus();  // Troubled has it
   RW_ASSIGN_OR_RETURN(const Plan plan, FromProto(activated.plan()));
   int workers = 0;
-  for (const v1::Member& member : welcome_->members()) workers += member.role() == v1::ROLE_WORKER;
-  const TreeShape shape{workers, welcome_->members_size() - workers, static_cast<int>(plan.fanout)};
+  std::vector<std::string> hosts;
+  for (const v1::Member& member : welcome_->members()) {
+    workers += member.role() == v1::ROLE_WORKER;
+    hosts.push_back(member.host());
+  }
+  const TreeShape shape{.workers = workers,
+                        .reducers = welcome_->members_size() - workers,
+                        .fanout = static_cast<int>(plan.fanout),
+                        .hosts = HostNumbers(hosts)};
   std::vector<uint64_t> elements;
   for (const v1::Tensor& tensor : activated.tensors()) elements.push_back(tensor.elements());
   RW_ASSIGN_OR_RETURN(std::vector<SparseGroup> groups, SparseGroupsOf(plan, shape, elements));

@@ -24,7 +24,13 @@ uint64_t MostSent(const Tree& tree, const TreeShape& shape, int node, const Redu
 
 }  // namespace
 
-StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup& group) {
+std::vector<int> RangesOf(const TreeShape& shape, int node, const SparseGroup& group) {
+  const StatusOr<TreeShape> sharded = ShapeOf(shape, group);
+  return sharded.ok() ? ShardsAt(*sharded, node) : std::vector<int>{0};
+}
+
+StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup& group,
+                             int shard_number) {
   RW_ASSIGN_OR_RETURN(const TreeShape sharded, ShapeOf(shape, group));
   const uint64_t keep = group.result_entries();
   ReducerPart part;
@@ -33,7 +39,7 @@ StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup
   RW_ASSIGN_OR_RETURN(part.codec, ParseCodec(group.codec));
   RW_ASSIGN_OR_RETURN(part.merge, ParseMerge(group.merge));
   part.chunks = ChunksOf(sharded, group, part.codec);
-  part.shard = ShardOfReducer(sharded, node);
+  part.shard = shard_number;
   part.keep_of_all = keep;
   const Shard shard = ShardsOf(group.elements, keep, group.shards)[part.shard];
   part.elements = shard.elements();
@@ -91,8 +97,10 @@ uint64_t ReducerMemoryBound(const TreeShape& shape, int node,
                             const std::vector<SparseGroup>& groups) {
   uint64_t bytes = 0;
   for (const SparseGroup& group : groups) {
-    const StatusOr<ReducerPart> part = PartOf(shape, node, group);
-    if (part.ok()) bytes += part->MemoryBytes();
+    for (const int shard : RangesOf(shape, node, group)) {
+      const StatusOr<ReducerPart> part = PartOf(shape, node, group, shard);
+      if (part.ok()) bytes += part->MemoryBytes();
+    }
   }
   return bytes;
 }

@@ -1,5 +1,6 @@
-// What one reducer node does for one group: its place in the group's tree, and the bounds of every
-// message, from the plan alone. Pure; the reducer runs it and admission asks it for memory.
+// What one reducer node does for one range of a group: its place in the group's tree, and the
+// bounds of every message, from the plan alone. Pure; the reducer runs it and admission asks it for
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,11 @@ struct ReducerPart {
   uint64_t MemoryBytes() const;
 };
 
+// The ranges of the group that the node may serve; of a group that the plan has wrong the first.
+std::vector<int> RangesOf(const TreeShape& shape, int node, const SparseGroup& group);
+
 // An error names what the plan has wrong.
-StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup& group);
+StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup& group, int shard);
 
 // Most bytes that a Reducer with these groups holds at any time; 0 for a node that has no children.
 uint64_t ReducerMemoryBound(const TreeShape& shape, int node,

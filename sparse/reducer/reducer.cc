@@ -26,17 +26,26 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
         node_(node),
         memory_bytes_(ReducerMemoryBound(shape, node, groups)),
         on_error_(std::move(on_error)) {
-    groups_.reserve(groups.size());
-    for (const SparseGroup& group : groups) groups_.emplace_back(shape, node, group);
+    for (const SparseGroup& group : groups) {
+      for (const int shard : RangesOf(shape, node, group)) {
+        groups_.emplace_back(shape, node, group, shard);
+      }
+    }
   }
 
   void Start(uint64_t first_round) {
+    std::optional<uint32_t> scheduled;  // the group whose schedule it is, of all its ranges
+    Schedule schedule;
     for (size_t g = 0; g < groups_.size() && !stopped_; ++g) {
       Group& group = groups_[g];
       group.round = first_round;
       if (!group.error.ok()) return Fail(group.error, group);
       if (group.part.idle()) continue;  // nobody sends here, or a world of one
-      group.route = RouteOf(group.part, node_);
+      if (scheduled != group.part.group) {
+        schedule = TreeSchedule(group.part.shape, group.part.chunks, node_);
+        scheduled = group.part.group;
+      }
+      group.route = RouteOf(group.part, schedule);
       group.sent.emplace(group.part);
       if (!group.route.up.empty()) {
         group.answer = Buffer<std::byte>(AcceptedBytes(group.part.most_up));
@@ -49,9 +58,10 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   uint64_t memory_bytes() const { return memory_bytes_; }
 
  private:
+  // A range of a group: a node may serve several.
   struct Group {
-    Group(const TreeShape& shape, int node, const SparseGroup& plan) {
-      StatusOr<ReducerPart> made = PartOf(shape, node, plan);
+    Group(const TreeShape& shape, int node, const SparseGroup& plan, int shard) {
+      StatusOr<ReducerPart> made = PartOf(shape, node, plan, shard);
       error = made.status();
       if (made.ok()) part = *std::move(made);
       part.group = plan.group;

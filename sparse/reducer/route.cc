@@ -2,10 +2,11 @@
 
 namespace ringwood {
 
-ReducerRoute RouteOf(const ReducerPart& part, int node) {
+ReducerRoute RouteOf(const ReducerPart& part, const Schedule& schedule) {
   ReducerRoute route;
-  for (const Step& step : TreeSchedule(part.shape, part.chunks, node)) {
+  for (const Step& step : schedule) {
     const TreeSlot slot = SlotOfNumber(step.slot, part.chunks);
+    if (slot.shard != part.shard) continue;
     if (step.op == Op::kReceiveReduce) {
       route.gather.push_back(step);
     } else if (slot.kind == TreeSlot::Kind::kEntries) {

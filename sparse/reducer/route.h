@@ -1,5 +1,5 @@
-// The way of a group's entries through one reducer node: its schedule of the tree (sparse/tree.h),
-// in the order in which the node needs it. Pure.
+// The way of the entries of a group's range through one reducer node: its schedule of the tree
+// (sparse/tree.h), in the order in which the node needs it. Pure.
 #pragma once
 
 #include <vector>
@@ -25,6 +25,7 @@ struct ReducerRoute {
   Schedule level{};  // of histograms, at the root of a shard that agrees with others; else empty
 };
 
-ReducerRoute RouteOf(const ReducerPart& part, int node);
+// `schedule`: the node's, of all ranges.
+ReducerRoute RouteOf(const ReducerPart& part, const Schedule& schedule);
 
 }  // namespace ringwood

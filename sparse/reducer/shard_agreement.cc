@@ -5,6 +5,8 @@
 
 namespace ringwood {
 
+static_assert(kHistogramSlot + GlobalCut::kLevels <= kSlotsOfRange);
+
 ShardAgreement::ShardAgreement(const ReducerPart& part)
     : cut_(part.keep_of_all, part.shard, part.agreeing),
       keep_(part.keep),

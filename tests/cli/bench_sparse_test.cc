@@ -45,6 +45,25 @@ TEST(BenchSparse, MeasuresEachKOverSeveralServers) {
   EXPECT_LT(results[1]["bytes_busiest_link"], 18000);
 }
 
+// Ranks and servers learn from the coordinator alike which of them share a host: the round ends.
+TEST(BenchSparse, HostsOfSeveralWorkersGather) {
+  TemporaryDirectory directory;
+  const std::string rsh = directory.Write("rsh", "#!/bin/sh\nshift\nexec \"$@\"\n", true);
+  for (const char* merge : {"gtopk", "exact"}) {
+    const Finished run = RunProgram({"bench",      "sparse",    "--workers",
+                                     "5",          "--hosts",   "h1:2,h2:3",
+                                     "--rsh",      rsh,         "--network-interface",
+                                     "lo",         "--servers", "2",
+                                     "--elements", "300000",    "--entries",
+                                     "100,3000",   "--merge",   merge,
+                                     "--rounds",   "2",         "--json"});
+    const auto results = ResultsOf(run);
+    ASSERT_EQ(results.size(), 2u);
+    EXPECT_EQ(results[1]["ranges"], 2);
+    EXPECT_GT(results[1]["p50_s"], 0);
+  }
+}
+
 TEST(BenchSparse, AWrongCodecIsRefusedBeforeAnythingStarts) {
   const Finished run = RunProgram({"bench", "sparse", "--codec", "gzip"});
   EXPECT_EQ(run.code, 78);

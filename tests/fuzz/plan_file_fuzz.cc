@@ -56,8 +56,10 @@ void ReadAndServe(std::span<const uint8_t> input) {
   if (!groups.ok()) return;
   for (const SparseGroup& group : *groups) {
     for (int node = shape.workers; node < shape.workers + shape.reducers; ++node) {
-      const StatusOr<ReducerPart> part = PartOf(shape, node, group);
-      if (part.ok()) RW_CHECK(part->idle() || part->MemoryBytes() > 0);
+      for (const int shard : RangesOf(shape, node, group)) {
+        const StatusOr<ReducerPart> part = PartOf(shape, node, group, shard);
+        if (part.ok()) RW_CHECK(part->idle() || part->MemoryBytes() > 0);
+      }
     }
   }
 }

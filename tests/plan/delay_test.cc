@@ -204,8 +204,11 @@ TEST(Delay, GroupsOfAPlanHaveTheirHops) {
                  {.tensors = {0, 1}, .route = "tree"}};
   const Network network{.delay = 0.01};
   // Direct exchange, a ring of four, and two levels up and down.
-  EXPECT_EQ(GroupDelays(plan, table, network, OneEach(4), 3),
+  EXPECT_EQ(GroupDelays(plan, table, network, OneEach(4), 3, {}),
             (std::vector<double>{0.02, 0.06, 0.04}));
+  // Two hosts of two, which gather: one level between hosts.
+  EXPECT_EQ(GroupDelays(plan, table, network, EvenHosts(4, 2), 2, {0, 0, 1, 1, 0, 1}),
+            (std::vector<double>{0.02, 0.02, 0.02}));
 }
 
 }  // namespace

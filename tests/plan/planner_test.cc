@@ -283,6 +283,10 @@ TEST(Planner, BadInputIsNamed) {
   input.hosts = {{0, 1}, {2}};  // of four workers
   EXPECT_NE(Message(MakePlan("exact", input).status()).find("host"), std::string::npos);
   input = SmallNetwork();
+  input.node_hosts = {0, 0, 1};  // of four workers and a server
+  EXPECT_NE(Message(MakePlan("exact", input).status()).find("the hosts of 3 nodes"),
+            std::string::npos);
+  input = SmallNetwork();
   input.ready_seconds.assign(input.tensors.size(), 1);
   input.ready_seconds[4] = 0.5;
   EXPECT_EQ(MakePlan("exact", input).status().code(), StatusCode::kInvalidArgument);

@@ -283,7 +283,7 @@ void ExpectAbout(const std::vector<Recorded>& simulated, const std::vector<Recor
   ASSERT_EQ(engine.size(), simulated.size()) << what;
   for (size_t i = 0; i < engine.size(); ++i) {
     Recorded expected = simulated[i];
-    const bool accepted = expected.name.slot == kAcceptedSlot;
+    const bool accepted = expected.name.slot % kSlotsOfRange == kAcceptedSlot;
     const double about = accepted ? 0 : 0.03 * static_cast<double>(expected.bytes) + 64;
     EXPECT_NEAR(static_cast<double>(engine[i].bytes), static_cast<double>(expected.bytes), about)
         << what << ": " << engine[i];
@@ -296,7 +296,22 @@ struct TreeCase {
   int workers, reducers;
   uint64_t k;
   const char* merge;
+  std::vector<int> hosts = {};
 };
+
+TreeShape JobOf(const TreeCase& c) {
+  return {.workers = c.workers, .reducers = c.reducers, .fanout = 8, .hosts = c.hosts};
+}
+
+// A reducer serves each of its ranges at its own pace.
+std::vector<Recorded> OfRange(const std::vector<Recorded>& messages, int shard) {
+  std::vector<Recorded> some;
+  std::copy_if(messages.begin(), messages.end(), std::back_inserter(some),
+               [shard](const Recorded& recorded) {
+                 return recorded.name.slot / kSlotsOfRange == static_cast<uint32_t>(shard);
+               });
+  return some;
+}
 
 std::string Describe(const TreeCase& c, int node) {
   return absl::StrFormat("%s of %d entries, %d workers, %d reducers, node %d", c.merge, c.k,
@@ -306,15 +321,20 @@ std::string Describe(const TreeCase& c, int node) {
 // What the roots of all ranges ask each other for "exact" is no part of the play: level by level it
 // is LevelSchedule.
 void TakeHistograms(const TreeShape& shape, int node, std::vector<Recorded>* log) {
+  int root_of = -1;
+  for (int shard = 0; shard < shape.shards && shape.reducers > 0; ++shard) {
+    if (node == RootOf(shape, shard)) root_of = shard;
+  }
   std::map<uint32_t, std::set<std::pair<bool, int>>> levels;
   std::erase_if(*log, [&](const Recorded& recorded) {
-    if (recorded.name.slot < kHistogramSlot) return false;
+    if (recorded.name.slot % kSlotsOfRange < kHistogramSlot) return false;
     levels[recorded.name.slot].insert({recorded.sent, recorded.peer});
     return true;
   });
   std::set<std::pair<bool, int>> expected;
   if (!levels.empty()) {
-    for (const Step& step : LevelSchedule(shape, ShardOfReducer(shape, node))) {
+    ASSERT_NE(root_of, -1);
+    for (const Step& step : LevelSchedule(shape, root_of)) {
       expected.insert({step.op == Op::kSend, step.peer});
     }
   }
@@ -322,7 +342,7 @@ void TakeHistograms(const TreeShape& shape, int node, std::vector<Recorded>* log
 }
 
 void RunTree(const TreeCase& c, const SparseGroup& group, RecordedNodes* nodes) {
-  const TreeShape job{c.workers, c.reducers, 8};
+  const TreeShape job = JobOf(c);
   std::vector<std::unique_ptr<Reducer>> reducers;
   nodes->Call([&] {
     for (int node = c.workers; node < c.workers + c.reducers; ++node) {
@@ -348,9 +368,10 @@ void ExpectTreePlayed(const TreeCase& c) {
   PlanScene scene;
   scene.workers = c.workers;
   scene.reducers = c.reducers;
+  scene.node_hosts = c.hosts;
   const auto stage = StageOf(scene, plan, {{"t", kTensorElements, "sparse"}}, {0});
   ASSERT_TRUE(stage.ok()) << Message(stage.status());
-  const TreeShape job{c.workers, c.reducers, 8};
+  const TreeShape job = JobOf(c);
   const SparseGroup group = SparseGroupsOf(plan, job, {kTensorElements})->at(0);
   const TreeShape shape = *ShapeOf(job, group);
   const int chunks = ChunksOf(shape, group, *ParseCodec(group.codec));
@@ -359,8 +380,20 @@ void ExpectTreePlayed(const TreeCase& c) {
   for (int node = 0; node < c.workers + c.reducers; ++node) {
     std::vector<Recorded> log = nodes.TakeLog(node);
     TakeHistograms(shape, node, &log);
-    ExpectAbout(SimulatedTree(stage->scene.plays.at(0), node, group, shape, chunks), Sorted(log),
-                Describe(c, node));
+    const std::vector<Recorded> played =
+        SimulatedTree(stage->scene.plays.at(0), node, group, shape, chunks);
+    for (int shard = 0; shard < shape.shards; ++shard) {
+      ExpectAbout(Sorted(OfRange(played, shard)), Sorted(OfRange(log, shard)), Describe(c, node));
+    }
+  }
+}
+
+TEST(SameSchedule, SoItDoesWhereHostsGather) {
+  for (const uint64_t k : {uint64_t{384}, uint64_t{3} * 512, uint64_t{3} << 14}) {
+    for (const char* merge : {"gtopk", "union", "exact"}) {
+      ExpectTreePlayed({4, 2, k, merge, {0, 0, 1, 1, 0, 1}});
+      ExpectTreePlayed({7, 3, k, merge, {0, 0, 0, 1, 1, 2, 3, 2, 1, 0}});
+    }
   }
 }
 

@@ -269,6 +269,51 @@ double EndOf(const StatusOr<Stage>& stage) {
   return outcome.ok() ? outcome->end_seconds[0] : -1;
 }
 
+// One long sparse group, with a reducer on each host: the plan's price, and the play.
+struct Climbed {
+  double priced = 0;
+  double played = 0;
+};
+Climbed ClimbOf(const Hosts& hosts, bool gathers) {
+  const int servers = static_cast<int>(hosts.size());
+  PlanInput input;
+  input.world = RanksOf(hosts);
+  input.hosts = hosts;
+  input.servers = servers;
+  input.network = kNetwork;
+  input.tensors = {{"t", 50'000'000, "sparse", 0.01}};
+  input.ready_seconds = {0};
+  input.selection = {};
+  if (gathers) input.node_hosts = NodeHostsOf(hosts, servers);
+  const Plan plan = *MakePlan("hybrid", input);
+  PlanScene scene;
+  scene.network = kNetwork;
+  scene.workers = input.world;
+  scene.reducers = servers;
+  scene.hosts = hosts;
+  scene.node_hosts = input.node_hosts;
+  return {plan.groups[0].end_seconds - plan.groups[0].start_seconds,
+          EndOf(StageOf(scene, plan, input.tensors, input.ready_seconds))};
+}
+
+// What goes through the memory of a host comes on top.
+TEST(Simulate, WhereHostsGatherATreeTakesTheTimeOfOneWorkerAHost) {
+  for (const int count : {2, 4, 8}) {
+    for (const int ranks : {2, 4, 8}) {
+      const Climbed alone = ClimbOf(EvenHosts(count, 1), true);
+      const Climbed gathered = ClimbOf(EvenHosts(count * ranks, ranks), true);
+      const Climbed each = ClimbOf(EvenHosts(count * ranks, ranks), false);
+      SCOPED_TRACE(testing::Message() << count << " hosts of " << ranks);
+      for (const Climbed& climbed : {alone, gathered, each}) {
+        EXPECT_LT(climbed.played, 1.35 * climbed.priced);
+        EXPECT_GT(climbed.played, 0.5 * climbed.priced);  // chunks overlap, which has no price
+      }
+      EXPECT_LT(gathered.played, 2 * alone.played);
+      EXPECT_GT(each.played, 0.6 * ranks * gathered.played);
+    }
+  }
+}
+
 TEST(Simulate, ChunksHideHopsAndAdditionsButNotTheWire) {
   for (const int world : {2, 4, 8, 16}) {
     const double wire = 2.0 * (world - 1) / world * kResNetBytes * Network().beta;

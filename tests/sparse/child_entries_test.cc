@@ -17,7 +17,7 @@ constexpr uint64_t kElements = 5 * kBlockElements;
 // Three workers, one reducer: node 3, whose children are the workers.
 ReducerPart ThreeWorkers(uint64_t k) {
   const TreeShape shape{.workers = 3, .reducers = 1};
-  return *PartOf(shape, 3, {.elements = kElements, .k = k});
+  return *PartOf(shape, 3, {.elements = kElements, .k = k}, 0);
 }
 
 // A chunk of the child's message is in its inbox.

@@ -11,160 +11,12 @@
 #include "sparse/reducer/reducer.h"
 #include "sparse/select.h"
 #include "sparse/sparse_tensor.h"
+#include "tests/sparse/cluster.h"
 #include "tests/sparse/samples.h"
 #include "tests/sparse/shuffled_network.h"
 
 namespace ringwood {
 namespace {
-
-struct Job {
-  TreeShape shape;
-  std::string merge = "gtopk";
-  std::string codec = "block16/fp32";
-  uint64_t elements = 100;
-  SparseOptions options = {};
-  Pattern pattern = Pattern::kRandom;
-  uint64_t seed = 1;
-  int shards = 1;
-  int first = 0;      // reducer
-  uint64_t keep = 0;  // k_down; 0: k
-};
-
-SparseGroup GroupOf(const Job& job) {
-  return {0, job.elements, job.options.k, job.codec, job.merge, job.keep, job.shards, job.first};
-}
-
-// The `most` first of the order, by a full sort; zeros too.
-Entries PlainKeep(const Entries& sum, uint64_t most) {
-  std::vector<size_t> order(sum.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return KeyOf(sum.value[a]) > KeyOf(sum.value[b]); });
-  order.resize(std::min<uint64_t>(most, order.size()));
-  std::sort(order.begin(), order.end());
-  Entries kept;
-  for (size_t i : order) kept.push_back(sum.index[i], sum.value[i]);
-  return kept;
-}
-
-// What one range's tree must give, by plain recursion over maps and full sorts.
-Entries PlainRange(const Tree& tree, int node, uint64_t most, const std::vector<Entries>& ups) {
-  if (tree.children(node).empty()) return ups[node];
-  std::vector<Entries> children;
-  for (int child : tree.children(node)) children.push_back(PlainRange(tree, child, most, ups));
-  return PlainKeep(MergeSumPlain(children), most);
-}
-
-// And all ranges together: "exact" cuts the roots' sums as one.
-Entries PlainResult(const Job& job, const std::vector<Entries>& ups) {
-  const SparseGroup group = GroupOf(job);
-  const TreeShape shape = *ShapeOf(job.shape, group);
-  const bool exact = job.merge == "exact";
-  Entries result;
-  const std::vector<Shard> ranges = ShardsOf(job.elements, group.result_entries(), group.shards);
-  for (int s = 0; s < group.shards; ++s) {
-    std::vector<Entries> cut;
-    for (const Entries& up : ups) cut.push_back(CutOut(up, ranges[s]));
-    const Tree tree(shape, s);
-    const int root = RootOf(shape, s);
-    uint64_t most = job.merge == "union" ? job.elements : ranges[s].quota;
-    if (exact) most = group.result_entries();
-    if (!exact || group.shards == 1) {
-      PutBack(PlainRange(tree, root, most, cut), ranges[s], &result);
-      continue;
-    }
-    std::vector<Entries> children;
-    for (int child : tree.children(root)) children.push_back(PlainRange(tree, child, most, cut));
-    PutBack(MergeSumPlain(children), ranges[s], &result);
-  }
-  return exact ? PlainKeep(result, group.result_entries()) : result;
-}
-
-class Cluster {
- public:
-  explicit Cluster(const Job& job)
-      : job_(job), network_(job.shape.workers + job.shape.reducers, job.seed) {
-    for (int w = 0; w < job.shape.workers; ++w) {
-      tensors_.push_back(std::make_unique<SparseTensor>(job.elements, job.options));
-    }
-    for (int r = 0; r < job.shape.reducers; ++r) {
-      const int node = job.shape.workers + r;
-      reducers_.push_back(std::make_unique<Reducer>(
-          network_.at(node), job.shape, node, std::vector<SparseGroup>{GroupOf(job)},
-          [this](Status status) { errors_.push_back(Message(status)); }));
-      reducers_.back()->Start(1);
-    }
-  }
-
-  ~Cluster() {
-    reducers_.clear();
-    for (int node = 0; node < job_.shape.workers + job_.shape.reducers; ++node) {
-      network_.at(node)->Close(Aborted("the test is over"));
-    }
-  }
-
-  // One round; checks the mass, the agreement of the ranks and the plain result.
-  void Step(uint64_t round) {
-    std::vector<double> before = Mass();
-    ups_.clear();
-    descents_.assign(job_.shape.workers, Descent{});
-    int answered = 0;
-    for (int w = 0; w < job_.shape.workers; ++w) {
-      const auto gradient = MakeGradient(job_.pattern, job_.elements, w, job_.seed * 100 + round);
-      for (uint64_t i = 0; i < job_.elements; ++i) {
-        before[i] += gradient[i] - (1 - job_.options.decay) * tensors_[w]->residual()[i];
-      }
-      ASSERT_EQ(tensors_[w]->Accumulate(gradient, 1), 0u);
-      const StatusOr<Climb> climb = Climb::Of(job_.shape, w, GroupOf(job_));
-      ASSERT_TRUE(climb.ok()) << Message(climb.status());
-      Entries up = tensors_[w]->picks();
-      climb->Round(&up);
-      tensors_[w]->SetSent(up.value);
-      ups_.push_back(std::move(up));
-      climb->Start(network_.at(w), round, ups_.back(), [&, w](StatusOr<Descent> descent) {
-        ASSERT_TRUE(descent.ok()) << Message(descent.status());
-        descents_[w] = *std::move(descent);
-        ++answered;
-      });
-    }
-    network_.Run();
-    ASSERT_EQ(errors_, std::vector<std::string>{});
-    ASSERT_EQ(answered, job_.shape.workers);
-    for (int w = 0; w < job_.shape.workers; ++w) {
-      ASSERT_EQ(descents_[w].result, descents_[0].result);
-      tensors_[w]->Commit(descents_[w].accepted);
-    }
-    std::vector<double> after = Mass();
-    const Entries& result = descents_[0].result;
-    for (size_t j = 0; j < result.size(); ++j) after[result.index[j]] += result.value[j];
-    for (uint64_t i = 0; i < job_.elements; ++i) ASSERT_EQ(before[i], after[i]) << "element " << i;
-    if (job_.shape.workers > 1 && job_.shape.reducers > 0) {
-      ASSERT_EQ(result, PlainResult(job_, ups_));
-    }
-  }
-
-  const std::vector<Entries>& ups() const { return ups_; }
-  const Entries& result() const { return descents_[0].result; }
-  SparseTensor& tensor(int worker) { return *tensors_[worker]; }
-  ShuffledNetwork& network() { return network_; }
-
- private:
-  std::vector<double> Mass() const {
-    std::vector<double> mass(job_.elements, 0);
-    for (const auto& tensor : tensors_) {
-      for (uint64_t i = 0; i < job_.elements; ++i) mass[i] += tensor->residual()[i];
-    }
-    return mass;
-  }
-
-  const Job job_;
-  ShuffledNetwork network_;
-  std::vector<std::unique_ptr<SparseTensor>> tensors_;
-  std::vector<std::unique_ptr<Reducer>> reducers_;
-  std::vector<Entries> ups_;
-  std::vector<Descent> descents_;
-  std::vector<std::string> errors_;
-};
 
 TEST(Mass, NothingIsLostForAnyWorldServersFanOutAndPattern) {
   for (int workers = 1; workers <= 17; ++workers) {
@@ -172,7 +24,7 @@ TEST(Mass, NothingIsLostForAnyWorldServersFanOutAndPattern) {
       for (int fanout : {2, 3, 4, 8}) {
         for (const char* merge : {"gtopk", "union"}) {
           for (int pattern = 0; pattern < static_cast<int>(Pattern::kCount); ++pattern) {
-            Job job{{workers, servers, fanout}, merge};
+            SparseJob job{{workers, servers, fanout}, merge};
             job.pattern = static_cast<Pattern>(pattern);
             job.elements = 60;
             job.options.k = 1 + (workers + pattern) % 7;
@@ -194,7 +46,7 @@ TEST(Mass, NothingIsLostWhenIndexRangesHaveTreesOfTheirOwn) {
   for (int workers : {1, 2, 3, 8, 17}) {
     for (int servers : {2, 3, 5}) {
       for (const char* merge : {"gtopk", "union", "exact"}) {
-        Job job{{workers, servers, 2 + workers % 3}, merge};
+        SparseJob job{{workers, servers, 2 + workers % 3}, merge};
         job.shards = workers % 2 == 0 ? 2 : servers;
         job.first = workers % servers;
         job.elements = (job.shards + 1) * kBlockElements - 1000;
@@ -211,8 +63,37 @@ TEST(Mass, NothingIsLostWhenIndexRangesHaveTreesOfTheirOwn) {
   }
 }
 
+// Two or three workers a host, a server on each or on some.
+TEST(Mass, NothingIsLostWhereHostsGather) {
+  for (int workers : {3, 4, 6, 9}) {
+    for (int servers : {2, 3}) {
+      for (const char* merge : {"gtopk", "union", "exact"}) {
+        for (const uint64_t keep : {0, 50}) {
+          SparseJob job{{workers, servers, 8}, merge, workers == 4 ? "rice/int4" : "block16/fp32"};
+          const int ranks = 2 + workers % 2;
+          for (int w = 0; w < workers; ++w) job.shape.hosts.push_back(w / ranks);
+          for (int s = 0; s < servers; ++s) job.shape.hosts.push_back(s);
+          ASSERT_TRUE(Gathers(job.shape));
+          job.shards = servers;
+          job.first = workers % servers;
+          job.elements = (servers + 1) * kBlockElements - 1000;
+          job.options.k = 1 + workers * 10;
+          job.keep = keep;
+          job.pattern = static_cast<Pattern>(workers % static_cast<int>(Pattern::kCount));
+          job.seed = workers * 10 + servers;
+          SCOPED_TRACE(testing::Message() << workers << " workers " << servers << " servers "
+                                          << merge << " keep " << keep);
+          Cluster cluster(job);
+          for (uint64_t round = 1; round <= 2; ++round) cluster.Step(round);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(Traffic, EachSenderBeginsWithAnotherReceiver) {
-  Job job{{3, 3, 8}};
+  SparseJob job{{3, 3, 8}};
   job.shards = 3;
   job.elements = 3 * kBlockElements;
   job.options.k = 1000;
@@ -227,7 +108,7 @@ TEST(Traffic, EachSenderBeginsWithAnotherReceiver) {
 
 TEST(Mass, HoldsToTheBitWithCoarseValuesWhenSharded) {
   for (const char* codec : {"block16/bf16", "rice/int8", "rice/int4", "rice/int2"}) {
-    Job job{{5, 3, 8}, "exact", codec};
+    SparseJob job{{5, 3, 8}, "exact", codec};
     job.shards = 3;
     job.elements = 3 * kBlockElements;
     job.options.k = 700;
@@ -240,7 +121,7 @@ TEST(Mass, HoldsWhenTheResultHasAnotherNumberOfEntriesThanAWorkerSends) {
   for (uint64_t keep : {3, 40}) {
     for (const char* merge : {"gtopk", "exact"}) {
       for (int servers : {0, 1, 3}) {
-        Job job{{6, servers, 3}, merge};
+        SparseJob job{{6, servers, 3}, merge};
         job.options.k = 11;
         job.keep = keep;
         Cluster cluster(job);
@@ -253,7 +134,7 @@ TEST(Mass, HoldsWhenTheResultHasAnotherNumberOfEntriesThanAWorkerSends) {
 }
 
 TEST(Mass, HoldsAcrossBlocksOf65536) {
-  Job job{{5, 3, 2}};
+  SparseJob job{{5, 3, 2}};
   job.elements = 200000;
   job.options.k = 3000;
   Cluster cluster(job);
@@ -263,7 +144,7 @@ TEST(Mass, HoldsAcrossBlocksOf65536) {
 TEST(Mass, HoldsWhenMessagesTravelInChunks) {
   for (const char* codec : {"block16/fp32", "rice/int4"}) {
     for (const char* merge : {"gtopk", "union", "exact"}) {
-      Job job{{4, 3, 2}, merge, codec};
+      SparseJob job{{4, 3, 2}, merge, codec};
       job.elements = 2 * kBlockElements + 5000;
       job.options.k = 4 * kChunkEntries + 17;
       job.shards = std::string(merge) == "exact" ? 2 : 1;
@@ -278,7 +159,7 @@ TEST(Mass, HoldsWhenMessagesTravelInChunks) {
 TEST(Mass, HoldsWhenTheLastChunkIsShorterThanAPowerOfTwo) {
   for (const char* merge : {"gtopk", "union", "exact"}) {
     for (int servers : {0, 1, 3}) {
-      Job job{{2, servers, 2}, merge, "rice/fp32"};
+      SparseJob job{{2, servers, 2}, merge, "rice/fp32"};
       job.elements = 4'200'000;
       job.options.k = 16748;  // chunks of 8448 and 8300 entries, with a mean gap of 512 between
       SCOPED_TRACE(testing::Message() << merge << " " << servers << " servers");
@@ -293,7 +174,7 @@ TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {
   for (const char* value : {"bf16", "int8", "int4", "int2"}) {
     for (const char* merge : {"gtopk", "union"}) {
       for (int servers : {0, 1, 4}) {
-        Job job{{7, servers, 3}, merge, std::string("rice/") + value};
+        SparseJob job{{7, servers, 3}, merge, std::string("rice/") + value};
         job.elements = 1000;
         job.options.k = 90;
         SCOPED_TRACE(testing::Message() << value << " " << merge << " " << servers);
@@ -307,9 +188,9 @@ TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {
 TEST(Mass, HoldsToTheBitWithCoarseValuesInAllWorldsUpTo33) {
   for (int workers = 1; workers <= 33; ++workers) {
     for (const char* value : {"int8", "int4", "int2"}) {
-      Job job{{workers, 1 + workers % 4, 2 + workers % 5},
-              workers % 2 == 0 ? "gtopk" : "union",
-              std::string("rice/") + value};
+      SparseJob job{{workers, 1 + workers % 4, 2 + workers % 5},
+                    workers % 2 == 0 ? "gtopk" : "union",
+                    std::string("rice/") + value};
       job.elements = 500;
       job.options.k = 70;
       job.seed = static_cast<uint64_t>(workers);
@@ -322,7 +203,7 @@ TEST(Mass, HoldsToTheBitWithCoarseValuesInAllWorldsUpTo33) {
 }
 
 TEST(Mass, HoldsWhenEachChunkIsSelectedByItself) {
-  Job job{{6, 3, 2}};
+  SparseJob job{{6, 3, 2}};
   job.elements = 1000;
   job.options = {37, 0, 1, 64};
   Cluster cluster(job);
@@ -332,7 +213,7 @@ TEST(Mass, HoldsWhenEachChunkIsSelectedByItself) {
 TEST(Mass, HoldsWithEveryMethodOfSelection) {
   for (const char* name : {"exact", "threshold", "gaussian"}) {
     for (int pattern = 0; pattern < static_cast<int>(Pattern::kCount); ++pattern) {
-      Job job{{6, 3, 2}, "gtopk", pattern % 2 == 0 ? "block16/fp32" : "rice/int8"};
+      SparseJob job{{6, 3, 2}, "gtopk", pattern % 2 == 0 ? "block16/fp32" : "rice/int8"};
       job.elements = 1000;
       job.options.k = 60;
       job.options.method = *ParseMethod(name);
@@ -346,7 +227,7 @@ TEST(Mass, HoldsWithEveryMethodOfSelection) {
 }
 
 TEST(Mass, HoldsWhenTheResidualDecays) {
-  Job job{{6, 2, 8}};
+  SparseJob job{{6, 2, 8}};
   job.options = {5, 0,
                  0.5f};  // halves of integers of this size are exact for the rounds of the test
   Cluster cluster(job);
@@ -355,7 +236,7 @@ TEST(Mass, HoldsWhenTheResidualDecays) {
 
 TEST(Gtopk, WithOneServerIsTheKLargestOfTheTrueSumOverTheUnionOfPicks) {
   for (int workers = 2; workers <= 17; ++workers) {
-    Job job{{workers, 1, 8}};
+    SparseJob job{{workers, 1, 8}};
     job.options.k = 8;
     job.seed = workers;
     Cluster cluster(job);
@@ -370,7 +251,7 @@ TEST(Gtopk, WithOneServerIsTheKLargestOfTheTrueSumOverTheUnionOfPicks) {
 
 TEST(Exact, ShardedOverAllServersGivesWhatOneServerGives) {
   for (int pattern = 0; pattern < static_cast<int>(Pattern::kCount); ++pattern) {
-    Job job{{6, 4, 8}, "exact"};
+    SparseJob job{{6, 4, 8}, "exact"};
     job.pattern = static_cast<Pattern>(pattern);
     job.shards = 4;
     job.elements = 4 * kBlockElements;

@@ -1,5 +1,5 @@
-// Bytes on the NICs, counted: P hosts, each with a worker and a server, whole exchanges
-// over the in-process network. What stays inside a host is not on its card.
+// Bytes on the NICs, counted: hosts, each with workers and a server, whole exchanges over the
+// in-process network. What stays inside a host is not on its card.
 #include <gtest/gtest.h>
 
 #include <latch>
@@ -61,15 +61,20 @@ struct Card {
   uint64_t sent = 0, received = 0;
 };
 
-// The busiest card of one round. Worker w and server w are host w.
-Card Busiest(int hosts, int servers, const std::string& merge) {
-  const TreeShape job{hosts, servers, 8};
+// The busiest card of one round. Worker and server w are on host w mod `hosts`.
+Card Busiest(int hosts, int servers, const std::string& merge, int workers_of_a_host = 1,
+             bool hosts_known = true) {
+  const int workers = hosts * workers_of_a_host;
+  TreeShape job{workers, servers, 8};
+  for (int w = 0; w < workers && hosts_known; ++w) job.hosts.push_back(w % hosts);
+  for (int s = 0; s < servers && hosts_known; ++s) job.hosts.push_back(s % hosts);
   std::vector<SparseGroup> groups(1);
   groups[0].elements = kElements;
   groups[0].k = kEntries;
   groups[0].merge = merge;
   Assign(job, &groups);
-  const int nodes = hosts + servers;
+  const int nodes = workers + servers;
+  const auto host_of = [&](int node) { return (node < workers ? node : node - workers) % hosts; };
   CountingTransport::Matrix sent(nodes, std::vector<uint64_t>(nodes, 0));
   InProcessNetwork network;
   Loop loop("cluster");
@@ -81,7 +86,7 @@ Card Busiest(int hosts, int servers, const std::string& merge) {
   }
   std::vector<std::unique_ptr<Transport>> ends;
   std::vector<std::unique_ptr<Reducer>> reducers;
-  std::latch answered(hosts);
+  std::latch answered(workers);
   EXPECT_TRUE(
       loop.Call(
               [&]() -> Status {
@@ -90,13 +95,13 @@ Card Busiest(int hosts, int servers, const std::string& merge) {
                                       fabrics[node]->Connect({1, 1, node}, peers, FabricLimits()));
                   ends.push_back(std::make_unique<CountingTransport>(std::move(end), node, &sent));
                 }
-                for (int node = hosts; node < nodes; ++node) {
+                for (int node = workers; node < nodes; ++node) {
                   reducers.push_back(std::make_unique<Reducer>(
                       ends[node].get(), job, node, groups,
                       [](Status status) { ADD_FAILURE() << Message(status); }));
                   reducers.back()->Start(1);
                 }
-                for (int w = 0; w < hosts; ++w) {
+                for (int w = 0; w < workers; ++w) {
                   RW_ASSIGN_OR_RETURN(const Climb climb, Climb::Of(job, w, groups[0]));
                   climb.Start(ends[w].get(), 1, Spread(w), [&](StatusOr<Descent> descent) {
                     EXPECT_TRUE(descent.ok()) << Message(descent.status());
@@ -122,9 +127,9 @@ Card Busiest(int hosts, int servers, const std::string& merge) {
   std::vector<Card> cards(hosts);
   for (int from = 0; from < nodes; ++from) {
     for (int to = 0; to < nodes; ++to) {
-      if (from % hosts == to % hosts) continue;
-      cards[from % hosts].sent += sent[from][to];
-      cards[to % hosts].received += sent[from][to];
+      if (host_of(from) == host_of(to)) continue;
+      cards[host_of(from)].sent += sent[from][to];
+      cards[host_of(to)].received += sent[from][to];
     }
   }
   Card busiest;
@@ -146,6 +151,15 @@ TEST(Traffic, ShardedOverAllHostsTheBusiestCardCarriesTheLowerBound) {
       EXPECT_GE(card.received, 0.9 * bound);
     }
   }
+}
+
+// gTop-k: of what its four workers send a host passes on k entries, and gets the result once.
+TEST(Traffic, AHostWithSeveralWorkersCarriesWhatOneWouldHave) {
+  const double bound = 2.0 * kEntries * 3 / 4 * 6;
+  const Card card = Busiest(4, 4, "gtopk", 4);
+  EXPECT_LE(card.sent, 1.05 * bound);
+  EXPECT_LE(card.received, 1.05 * bound);
+  EXPECT_GE(Busiest(4, 4, "gtopk", 4, false).received, 3.9 * card.received);
 }
 
 TEST(Traffic, AtTwentyHostsACardReceivesAnEighthOfWhatAGatherDoes) {

@@ -23,6 +23,27 @@ std::vector<TreeShape> Shapes() {
   return shapes;
 }
 
+// Workers and reducers on hosts of all sizes, some with reducers and some without.
+std::vector<TreeShape> ShapesOnHosts() {
+  std::vector<TreeShape> shapes;
+  for (int workers = 2; workers <= 12; ++workers) {
+    for (int reducers = 1; reducers <= 5; ++reducers) {
+      for (int ranks = 2; ranks <= 4; ++ranks) {
+        for (int shards = 1; shards <= reducers; ++shards) {
+          TreeShape shape{workers, reducers, 2 + workers % 7, shards, workers % reducers};
+          for (int w = 0; w < workers; ++w) shape.hosts.push_back(w / ranks);
+          for (int r = 0; r < reducers; ++r) shape.hosts.push_back(r % (1 + workers / ranks));
+          shapes.push_back(shape);
+          std::rotate(shape.hosts.begin(), shape.hosts.begin() + 1,
+                      shape.hosts.begin() + workers);  // no longer in the order of ranks
+          shapes.push_back(std::move(shape));
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
 // Runs all nodes' schedules; a slot's content is the multiset of the workers in it. The root has
 // the result's chunks from what it reduced; accepted bits are told by nobody's content.
 using Contributions = std::multiset<int>;
@@ -56,7 +77,8 @@ Played Interpret(const TreeShape& shape, int chunks) {
       }
     }
   }
-  std::map<std::tuple<int, int, int>, std::deque<Contributions>> wires;
+  // Between two nodes messages are taken in the order in which they are sent.
+  std::map<std::pair<int, int>, std::deque<std::pair<int, Contributions>>> wires;
   std::vector<size_t> at(nodes, 0);
   for (bool moved = true; moved;) {
     moved = false;
@@ -64,15 +86,16 @@ Played Interpret(const TreeShape& shape, int chunks) {
       for (; at[node] < schedules[node].size(); ++at[node], moved = true) {
         const Step step = schedules[node][at[node]];
         if (step.op == Op::kSend) {
-          wires[{node, step.peer, step.slot}].push_back(
-              ToSend(shape, chunks, run.slots[node], step.slot));
+          wires[{node, step.peer}].emplace_back(step.slot,
+                                                ToSend(shape, chunks, run.slots[node], step.slot));
           continue;
         }
-        auto& wire = wires[{step.peer, node, step.slot}];
+        auto& wire = wires[{step.peer, node}];
         if (wire.empty()) break;
+        EXPECT_EQ(wire.front().first, step.slot);
         Contributions& slot = run.slots[node][step.slot];
         if (step.op == Op::kReceive) slot.clear();
-        slot.insert(wire.front().begin(), wire.front().end());
+        slot.insert(wire.front().second.begin(), wire.front().second.end());
         wire.pop_front();
       }
     }
@@ -85,8 +108,8 @@ Played Interpret(const TreeShape& shape, int chunks) {
 // Of shard 0's tree.
 std::vector<int> ChildrenOf(const TreeShape& shape, int node) { return Tree(shape).children(node); }
 
-TEST(TreeSchedule, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
-  for (const TreeShape& shape : Shapes()) {
+void ExpectEveryContributionOnce(const std::vector<TreeShape>& shapes) {
+  for (const TreeShape& shape : shapes) {
     const int chunks = shape.reducers == 0 ? 1 : 1 + shape.workers % 3;
     const Played run = Interpret(shape, chunks);
     ASSERT_FALSE(run.deadlock) << shape.workers << " " << shape.reducers << " " << shape.fanout;
@@ -109,6 +132,12 @@ TEST(TreeSchedule, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
   }
 }
 
+TEST(TreeSchedule, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
+  ExpectEveryContributionOnce(Shapes());
+}
+
+TEST(TreeSchedule, NorDoesItWhereHostsGather) { ExpectEveryContributionOnce(ShapesOnHosts()); }
+
 TEST(TreeSchedule, SlotsAndNumbersAreTheSameThing) {
   for (const int chunks : {1, 2, 5}) {
     for (int number = 0; number < 4 * SlotsOfShard(chunks); ++number) {
@@ -122,12 +151,22 @@ TEST(TreeSchedule, SlotsAndNumbersAreTheSameThing) {
 TEST(TreeSchedule, RootsOfAllShardsHearEachOtherOnceALevel) {
   const TreeShape shape{5, 4, 8, 3, 2};
   for (int shard = 0; shard < 3; ++shard) {
+    std::multiset<int> sent, received;
     for (const Step& step : LevelSchedule(shape, shard)) {
-      const int other = ShardOfReducer(shape, step.peer);
-      EXPECT_EQ(step.peer, RootOf(shape, other));
-      EXPECT_EQ(step.slot, step.op == Op::kSend ? shard : other);
+      if (step.op == Op::kSend) {
+        EXPECT_EQ(step.slot, shard);
+        sent.insert(step.peer);
+      } else {
+        EXPECT_EQ(step.peer, RootOf(shape, step.slot));
+        received.insert(step.peer);
+      }
     }
-    EXPECT_EQ(LevelSchedule(shape, shard).size(), 4u);
+    std::multiset<int> others;
+    for (int other = 0; other < 3; ++other) {
+      if (other != shard) others.insert(RootOf(shape, other));
+    }
+    EXPECT_EQ(sent, others);
+    EXPECT_EQ(received, others);
   }
 }
 
@@ -147,13 +186,54 @@ TEST(Tree, ParentsAndChildrenAgreeAndEveryUsedReducerHasTwo) {
         } else if (children > 0) {
           ASSERT_GE(children, 2u);
           ASSERT_TRUE(used.insert(node).second);
-          ASSERT_EQ(ShardOfReducer(shape, node), s);
           ASSERT_EQ(tree.parent(node) == -1, node == RootOf(shape, s));
         }
       }
       ASSERT_EQ(tree.workers_under(RootOf(shape, s)), shape.workers);
     }
   }
+}
+
+// Of each host with several workers and a reducer one message goes to a root elsewhere.
+TEST(Tree, AHostGathersWhatItsWorkersSend) {
+  size_t gathered = 0;
+  for (const TreeShape& shape : ShapesOnHosts()) {
+    if (!Gathers(shape)) continue;
+    for (int s = 0; s < shape.shards; ++s) {
+      const Tree tree(shape, s);
+      const int root = RootOf(shape, s);
+      std::map<int, int> workers, reducers, messages;  // of a host; messages to the root
+      for (int node = 0; node < static_cast<int>(shape.hosts.size()); ++node) {
+        ++(node < shape.workers ? workers : reducers)[shape.hosts[node]];
+        messages[shape.hosts[node]] += tree.parent(node) == root;
+        const int parent = tree.parent(node);
+        if (parent == -1 || parent == root) continue;
+        ASSERT_LT(node, shape.workers);  // two levels
+        ASSERT_EQ(shape.hosts[node], shape.hosts[parent]);
+        ++gathered;
+      }
+      ASSERT_EQ(tree.workers_under(root), shape.workers);
+      for (const auto& [host, number] : workers) {
+        const bool gathers = host != shape.hosts[root] && number > 1 && reducers[host] > 0;
+        ASSERT_EQ(messages[host], gathers ? 1 : number);
+      }
+    }
+  }
+  EXPECT_GT(gathered, 1000u);
+}
+
+TEST(Tree, NothingIsGatheredWhereItWouldSaveNoMessage) {
+  EXPECT_FALSE(Gathers({.workers = 4, .reducers = 2}));                               // unknown
+  EXPECT_FALSE(Gathers({.workers = 4, .reducers = 2, .hosts = {0, 1, 2, 3, 0, 1}}));  // one each
+  EXPECT_FALSE(Gathers({.workers = 4, .reducers = 2, .hosts = {0, 0, 0, 0, 0, 0}}));  // one host
+  EXPECT_FALSE(Gathers({.workers = 4, .reducers = 1, .hosts = {0, 0, 1, 1, 0}}));     // one root
+  EXPECT_FALSE(Gathers({.workers = 4, .reducers = 2, .hosts = {0, 0, 1, 1, 2, 3}}));  // apart
+  EXPECT_TRUE(Gathers({.workers = 4, .reducers = 2, .hosts = {0, 0, 1, 1, 0, 1}}));
+  EXPECT_TRUE(Gathers({.workers = 3, .reducers = 2, .hosts = {0, 0, 1, 0, 2}}));
+}
+
+TEST(Tree, HostsAreNumberedByTheirNames) {
+  EXPECT_EQ(HostNumbers({"b", "a", "b", "", "a"}), (std::vector<int>{0, 1, 0, 2, 1}));
 }
 
 TEST(Tree, FanOutIsKeptWhenTheReducersSuffice) {

@@ -17,7 +17,7 @@ StatusOr<ActivePlan> ActivePlan::Make(const v1::AgreeRequest& table, uint64_t fr
 }
 
 Status ActivePlan::Admit(const v1::Plan& plan, const Roster& roster) const {
-  return AdmitPlan(plan, tensors(), roster.world(), roster.Servers());
+  return AdmitPlan(plan, tensors(), roster.world(), roster.Servers(), roster.Hosts());
 }
 
 v1::Notice ActivePlan::Notice(uint64_t committed) const {
