@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <span>
 
@@ -102,6 +103,89 @@ void ExpectTheSameBits(const std::vector<RoundedRank>& ranks) {
     ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(rank.output)),
                                    std::as_bytes(std::span(ranks[0].output))));
     EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
+  }
+}
+
+// What docs/dense.md says of bf16 on a ring, element by element: each rank rounds the sum so far
+// and keeps what is cut off, and the last one also that of the result. Its own rounding, on bits.
+struct PlainRing {
+  std::vector<float> output;
+  std::vector<std::vector<float>> next_error;  // by rank
+};
+
+float RoundedToHalfOfItsBits(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t low = bits & 0xffffu, even = bits >> 16 & 1;
+  const uint32_t up = low > 0x8000u || (low == 0x8000u && even == 1) ? 1 : 0;
+  return std::bit_cast<float>(((bits >> 16) + up) << 16);
+}
+
+PlainRing PlainRingOf(const std::vector<RoundedRank>& ranks) {
+  const size_t world = ranks.size(), count = ranks[0].input.size();
+  PlainRing plain{std::vector<float>(count),
+                  std::vector<std::vector<float>>(world, std::vector<float>(count))};
+  for (size_t i = 0; i < count; ++i) {
+    // The slot of the element: chunks of kChunk, of which the first slots are one longer.
+    const size_t chunk = std::min(kChunk, count - i / kChunk * kChunk), at = i % kChunk;
+    size_t slot = 0;
+    for (size_t end = 0; slot < world; ++slot) {
+      end += chunk / world + (slot < chunk % world ? 1 : 0);
+      if (at < end) break;
+    }
+    float sum = 0;
+    for (size_t k = 0; k < world; ++k) {
+      const size_t rank = (slot + k) % world;
+      const float own = ranks[rank].input[i] + ranks[rank].error[i];
+      const float value = k == 0 ? own : sum + own;
+      sum = RoundedToHalfOfItsBits(value);
+      plain.next_error[rank][i] = value - sum;
+    }
+    plain.output[i] = sum;
+  }
+  return plain;
+}
+
+// Denormals, signed zeros, neighbours of very different size, values that cancel.
+float Uneasy(Random& random, int rank) {
+  const double unit = random.Unit() * 2 - 1;
+  switch (random.Below(7)) {
+    case 0:
+      return rank % 2 == 0 ? -0.0f : 0.0f;
+    case 1:
+      return std::bit_cast<float>(static_cast<uint32_t>(random.Below(1 << 23)) |
+                                  (unit < 0 ? 0x80000000u : 0));
+    case 2:
+      return static_cast<float>(unit * 1e36);
+    case 3:
+      return rank % 2 == 0 ? 1.00390625f : -1.00390625f;  // half of the last bit that stays
+    default:
+      return static_cast<float>(unit * unit * unit);
+  }
+}
+
+bool AlikeToTheBit(const std::vector<float>& one, const std::vector<float>& other) {
+  return std::ranges::equal(std::as_bytes(std::span(one)), std::as_bytes(std::span(other)));
+}
+
+TEST(RoundedRing, OutputAndErrorsHaveTheBitsOfTheDocumentationForManyRounds) {
+  for (const int size : {2, 3, 5}) {
+    World world(Kind::kInProcess, size);
+    std::vector<RoundedRank> ranks = Ranks(size, 2 * kChunk + 77);
+    for (RoundedRank& rank : ranks) std::ranges::fill(rank.error, 0.0f);
+    Random random(size);
+    for (uint64_t round = 1; round <= 4; ++round) {
+      for (int r = 0; r < size; ++r) {
+        for (float& value : ranks[r].input) value = Uneasy(random, r);
+      }
+      const PlainRing plain = PlainRingOf(ranks);
+      AllReduce(world, round, kChunk * sizeof(float), ranks);
+      for (int r = 0; r < size; ++r) {
+        ASSERT_TRUE(AlikeToTheBit(ranks[r].output, plain.output)) << size << ", round " << round;
+        ASSERT_TRUE(AlikeToTheBit(ranks[r].next_error, plain.next_error[r]))
+            << size << ", " << round;
+        ranks[r].error.swap(ranks[r].next_error);
+      }
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 #include "plan/sparse_groups.h"
 #include "plan/strategy/lane.h"
 #include "plan/wire.h"
+#include "sparse/entries.h"
 
 namespace ringwood {
 namespace {
@@ -31,6 +32,25 @@ TEST(Planner, EntriesAreRoundedAndAtLeastOne) {
   EXPECT_EQ(EntriesOf(1e-9, 10), 1u);
   EXPECT_EQ(EntriesOf(1, 10), 10u);
   EXPECT_EQ(EntriesOf(2, 10), 10u);
+}
+
+TEST(Planner, EntriesOfAllElementsThatAGroupMayHaveAreCounted) {
+  EXPECT_EQ(EntriesOf(1e-9, kMaxGroupElements), 4u);
+  EXPECT_EQ(EntriesOf(0.5, kMaxGroupElements), 1ull << 31);
+  EXPECT_EQ(EntriesOf(0.999999999999, kMaxGroupElements), kMaxGroupElements);
+  EXPECT_EQ(EntriesOf(0.5, 1ull << 40), 1ull << 39);
+  Plan plan;
+  Group tree;
+  tree.route = "tree";
+  tree.tensors = {0, 1};
+  tree.density = 0.75;
+  tree.keep = 8;
+  tree.k = EntriesOf(0.75, 1ull << 31) + EntriesOf(0.75, (1ull << 31) - 1);
+  plan.groups = {tree};
+  const auto groups = SparseGroupsOf(plan, {8, 2, 8}, {1ull << 31, (1ull << 31) - 1});
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_EQ((*groups)[0].elements, kMaxGroupElements);
+  EXPECT_EQ((*groups)[0].keep, kMaxGroupElements) << "no more than there are";
 }
 
 TEST(Planner, EveryPlannerPutsEveryTensorInOneGroup) {
