@@ -37,6 +37,10 @@ StatusOr<std::string> ReadFile(const std::string& file) {
   return text.str();
 }
 
+std::string AboveMost(double seconds) {
+  return absl::StrFormat("a time of %g s is above %g s", seconds, kMostSeconds);
+}
+
 Status Append(const CsvReader& csv, ProfiledTensor tensor, ModelProfile* profile) {
   if (tensor.ready_seconds < 0) return csv.Error("the ready time is negative");
   if (tensor.forward_seconds < 0 || tensor.selection_seconds < 0) {
@@ -44,9 +48,7 @@ Status Append(const CsvReader& csv, ProfiledTensor tensor, ModelProfile* profile
   }
   for (const double seconds :
        {tensor.ready_seconds, tensor.forward_seconds, tensor.selection_seconds}) {
-    if (seconds > kMostSeconds) {
-      return csv.Error(absl::StrFormat("a time of %g s is above %g s", seconds, kMostSeconds));
-    }
+    if (seconds > kMostSeconds) return csv.Error(AboveMost(seconds));
   }
   if (!profile->tensors.empty() && tensor.ready_seconds < profile->tensors.back().ready_seconds) {
     return csv.Error("the ready time falls; rows must be in backward order");
@@ -94,6 +96,7 @@ Status ParseForward(const CsvReader& csv, ModelProfile* profile) {
 Status ParseRingwood(CsvReader& csv, ModelProfile* profile) {
   profile->format = "ringwood";
   RW_RETURN_IF_ERROR(ParseForward(csv, profile));
+  double forward = 0;  // of all layers so far
   while (true) {
     RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
     if (!more) return OkStatus();
@@ -103,6 +106,8 @@ Status ParseRingwood(CsvReader& csv, ModelProfile* profile) {
     RW_ASSIGN_OR_RETURN(tensor.ready_seconds, csv.Number("ready_seconds"));
     RW_ASSIGN_OR_RETURN(tensor.forward_seconds, OptionalSeconds(csv, "forward_seconds"));
     RW_ASSIGN_OR_RETURN(tensor.selection_seconds, OptionalSeconds(csv, "selection_seconds"));
+    forward += tensor.forward_seconds;
+    if (forward > kMostSeconds) return csv.Error(AboveMost(forward));
     RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), profile));
   }
 }
@@ -113,6 +118,7 @@ Status ParseBCaffe(CsvReader& csv, ModelProfile* profile) {
   profile->format = "b-caffe";
   std::vector<ProfiledTensor> layers;
   std::vector<double> backward;
+  double whole = 0;  // of all layers so far
   while (true) {
     RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
     if (!more) break;
@@ -121,6 +127,10 @@ Status ParseBCaffe(CsvReader& csv, ModelProfile* profile) {
     RW_ASSIGN_OR_RETURN(const double measured, csv.Number("comm_us"));
     RW_ASSIGN_OR_RETURN(const double merged, OptionalSeconds(csv, "merged_comm_us"));
     if (layer < 0 || measured < 0 || merged < 0) return csv.Error("a time is negative");
+    if (csv.rows() % 2 == 1) whole += layer * 1e-6;
+    for (const double seconds : {whole, measured * 1e-6, merged * 1e-6}) {
+      if (seconds > kMostSeconds) return csv.Error(AboveMost(seconds));
+    }
     if (csv.rows() % 2 == 1) {
       layers.push_back({.name = absl::StrCat("layer", layers.size())});
       backward.push_back(layer * 1e-6);

@@ -11,67 +11,64 @@
 namespace ringwood {
 namespace {
 
+// Tensors that share a message, and their sums.
 struct Pending {
   std::vector<uint32_t> tensors;
   double selected = 0;  // when the last tensor's entries are known
+  double density = 0;   // the lowest that it may have
+  uint64_t elements = 0, entries = 0;
+
+  // A tensor of another density may change that of all.
+  void Add(const Problem& problem, uint32_t tensor) {
+    const PlanInput& input = *problem.input;
+    const TensorSpec& added = input.tensors[tensor];
+    tensors.push_back(tensor);
+    selected = std::max(selected, problem.ready[tensor] + SelectionSeconds(problem, tensor));
+    elements += added.elements;
+    const double least = std::max(1 / std::max(1.0, input.lags_max_ratio), added.density);
+    const double before = density;
+    density = std::max(density, std::min(input.max_density, least));
+    entries = density == before ? entries + EntriesOf(density, added.elements)
+                                : EntriesOf(input.tensors, tensors, density);
+  }
+  double LeastSeconds(const Problem& problem) const { return TreeGroupSeconds(problem, entries); }
 };
-
-uint64_t ElementsOf(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  uint64_t elements = 0;
-  for (const uint32_t t : tensors) elements += problem.input->tensors[t].elements;
-  return elements;
-}
-
-double Floor(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  double density = 1 / std::max(1.0, problem.input->lags_max_ratio);
-  for (const uint32_t t : tensors) density = std::max(density, problem.input->tensors[t].density);
-  return std::min(problem.input->max_density, density);
-}
-
-double FloorSeconds(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  return TreeGroupSeconds(problem,
-                          EntriesOf(problem.input->tensors, tensors, Floor(problem, tensors)));
-}
 
 // MG-WFBP's rule at the lowest density: what cannot hide at all shares start-ups.
 std::vector<Pending> Merge(const Problem& problem, const std::vector<uint32_t>& sparse) {
   std::vector<Pending> groups;
   double free = 0;  // when the groups that are closed have left the lane, at the lowest density
   for (const uint32_t t : sparse) {
-    const double selected = problem.ready[t] + SelectionSeconds(problem, t);
     if (!groups.empty()) {
       Pending& last = groups.back();
       const double start = std::max(free, last.selected);
-      if (problem.ready[t] - start < problem.tree.Startup()) {
-        // A group that hides as it is stays as it is.
-        if (start + FloorSeconds(problem, last.tensors) > problem.ready[t] &&
-            ElementsOf(problem, last.tensors) + problem.input->tensors[t].elements <=
-                kMaxGroupElements) {
-          last.tensors.push_back(t);
-          last.selected = std::max(last.selected, selected);
-          continue;
-        }
+      const double end = start + last.LeastSeconds(problem);
+      // A group that hides as it is stays as it is.
+      if (problem.ready[t] - start < problem.tree.Startup() && end > problem.ready[t] &&
+          last.elements + problem.input->tensors[t].elements <= kMaxGroupElements) {
+        last.Add(problem, t);
+        continue;
       }
-      free = start + FloorSeconds(problem, last.tensors);
+      free = end;
     }
-    groups.push_back({{t}, selected});
+    groups.emplace_back().Add(problem, t);
   }
   return groups;
 }
 
-// The largest density at which a message that starts at `start` ends by `deadline`; the floor if
+// The largest density at which a message that starts at `start` ends by `deadline`; the lowest if
 // none.
-double Densest(const Problem& problem, const std::vector<uint32_t>& tensors, double start,
-               double deadline) {
-  const double elements = static_cast<double>(ElementsOf(problem, tensors));
+double Densest(const Problem& problem, const Pending& group, double start, double deadline) {
+  const auto elements = static_cast<double>(group.elements);
   const auto ends = [&](double density) {
-    return start + TreeGroupSeconds(problem, EntriesOf(problem.input->tensors, tensors, density));
+    return start +
+           TreeGroupSeconds(problem, EntriesOf(problem.input->tensors, group.tensors, density));
   };
-  double low = Floor(problem, tensors);
-  if (ends(low) > deadline) return low;
+  const double low = group.density;
+  if (start + group.LeastSeconds(problem) > deadline) return low;
   const double most = std::min(1.0, problem.input->max_density);
   if (ends(most) <= deadline) return most;
-  // Whole entries of the group: x / elements, x from floor to most.
+  // Whole entries of the group: x / elements, x from the lowest density to most.
   uint64_t hides = static_cast<uint64_t>(low * elements);
   uint64_t shows = static_cast<uint64_t>(most * elements) + 1;
   while (shows - hides > 1) {
@@ -96,13 +93,14 @@ Plan PlanLags(const Problem& problem) {
   std::vector<Group> groups = RingGroups(problem, dense, grouping);
   const std::vector<Pending> merged = Merge(problem, sparse);
   double free = 0;
+  OnTheWay on_the_way(kTreesAtOnce);
   for (size_t g = 0; g < merged.size(); ++g) {
-    const double start = std::max(free, merged[g].selected);
+    const double start = std::max({free, merged[g].selected, on_the_way.Room()});
     // Hidden: it ends before the next group could start, which is when that group's last gradient
     // is ready. The last group has nothing to hide behind.
     const bool last = g + 1 == merged.size();
     const double deadline = last ? 0 : problem.ready[merged[g + 1].tensors.back()];
-    const double density = Densest(problem, merged[g].tensors, start, deadline);
+    const double density = Densest(problem, merged[g], start, deadline);
     Group group = TreeGroup(problem, merged[g].tensors, density);
     group.start_seconds = start;
     group.end_seconds = start + TreeGroupSeconds(problem, group.k);
@@ -118,6 +116,7 @@ Plan PlanLags(const Problem& problem) {
     }
     free = group.end_seconds;
     group.end_seconds += problem.tree_delay;
+    on_the_way.Add(group.end_seconds);
     groups.push_back(std::move(group));
   }
   return Finish("lags", problem, std::move(groups));

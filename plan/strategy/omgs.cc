@@ -52,13 +52,15 @@ Grouping Play(const SelectLane& lane, const std::vector<size_t>& lasts) {
   double compute = 0;
   double free = 0;
   size_t first = 0;
+  OnTheWay on_the_way(lane.window);
   for (const size_t last : lasts) {
     Tail tail;
     for (size_t j = first; j <= last; ++j) tail.Add(lane, j);
     compute += tail.backward + lane.selection.Seconds(tail.elements);
-    Run run{first, last, std::max(free, compute), 0, ""};
-    run.end_seconds = run.start_seconds + lane.cost.Seconds(tail.bytes);
-    free = run.end_seconds;
+    Run run{first, last, std::max({free, compute, on_the_way.Room()}), 0, ""};
+    free = run.start_seconds + lane.cost.Seconds(tail.bytes);
+    run.end_seconds = free + lane.delay;
+    on_the_way.Add(run.end_seconds);
     first = last + 1;
     grouping.push_back(std::move(run));
   }

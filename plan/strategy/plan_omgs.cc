@@ -32,6 +32,8 @@ SelectLane LaneOf(const Problem& problem, const std::vector<uint32_t>& sparse, d
   SelectLane lane;
   lane.cost = problem.tree;
   lane.selection = input.selection;
+  lane.delay = problem.tree_delay;
+  lane.window = kTreesAtOnce;
   double before = 0;
   for (const uint32_t t : sparse) {
     const uint64_t elements = input.tensors[t].elements;
@@ -69,7 +71,7 @@ Plan PlanOmgs(const Problem& problem, bool exact) {
                                   begin + static_cast<ptrdiff_t>(run.last) + 1);
     Group group = TreeGroup(problem, std::move(tensors), density);
     group.start_seconds = run.start_seconds;
-    group.end_seconds = run.end_seconds + problem.tree_delay;
+    group.end_seconds = run.end_seconds;
     double elements = 0;
     for (size_t j = run.first; j <= run.last; ++j) elements += lane.elements[j];
     group.reason = absl::StrCat(

@@ -17,9 +17,12 @@ struct SelectLane {
   std::vector<double> wire_bytes;  // what the tensor's picks add to a message
   Cost cost;                       // of one message
   SelectionCost selection;         // of one group
+  double delay = 0;                // of a message that was sent
+  int window = 1;                  // messages at once, where there is a delay
 };
 
-// Start = max(end of the group before, its own selection's end).
+// Start = max(the group before was sent, its own selection's end, one of the window has ended).
+// What is merged, both below, does not count with delays.
 Grouping Play(const SelectLane& lane, const std::vector<size_t>& lasts);
 
 // The published rule: merge into the next while the wait is below the start-ups saved. O(L).

@@ -72,6 +72,27 @@ TEST(Delay, ExactComesCloseWhereTheWindowIsFullOrShortGroupsArriveSooner) {
   EXPECT_LT(sum / kRounds, 1.01);
 }
 
+// Each group hides behind the next tensor's backward and is on its way for forty of them.
+TEST(Delay, SparseGroupsOfLagsAndOmgsWaitForTheirPlaceInTheWindow) {
+  PlanInput input;
+  for (int t = 0; t < 40; ++t) {
+    input.tensors.push_back({absl::StrCat("t", t), 100'000, "auto", 0.001});
+    input.ready_seconds.push_back(0.01 * (t + 1));
+  }
+  input.world = 4;
+  input.max_density = 0.001;
+  input.network = {.alpha = 1e-4, .beta = 1e-9, .delay = 0.2};
+  for (const char* planner : {"lags", "omgs"}) {  // omgs-exact would merge them
+    const StatusOr<Plan> plan = MakePlan(planner, input);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_EQ(plan->groups.size(), 40u) << planner;
+    for (size_t g = kTreesAtOnce; g < plan->groups.size(); ++g) {
+      EXPECT_GE(plan->groups[g].start_seconds, plan->groups[g - kTreesAtOnce].end_seconds)
+          << planner << ", group " << g;
+    }
+  }
+}
+
 PlanInput RandomFarInput(Random& random, size_t n) {
   PlanInput input = RandomInput(random, n);
   input.world = 2 + static_cast<int>(random.Below(7));

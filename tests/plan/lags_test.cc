@@ -120,5 +120,22 @@ TEST(Lags, ABacklogMakesTheNextTensorSparser) {
   EXPECT_LT(behind.groups[1].density, free.groups[1].density);
 }
 
+// All of them in one message, which is weighed anew with each: the sums of a group are kept.
+TEST(Lags, AHundredThousandTensorsAreOneMessage) {
+  PlanInput input;
+  input.world = 4;
+  uint64_t entries = 0;
+  for (uint64_t t = 0; t < 100'000; ++t) {
+    input.tensors.push_back({absl::StrCat("t", t), 1 + t % 977, "auto", t < 7 ? 0.001 : 0.002});
+    input.ready_seconds.push_back(1e-6 * static_cast<double>(t));
+    entries += EntriesOf(0.002, 1 + t % 977);
+  }
+  const Plan plan = *MakePlan("lags", input);
+  EXPECT_TRUE(Validate(plan, input.tensors).ok()) << Message(Validate(plan, input.tensors));
+  ASSERT_EQ(plan.groups.size(), 1u);
+  EXPECT_EQ(plan.groups[0].density, 0.002);
+  EXPECT_EQ(plan.groups[0].k, entries);
+}
+
 }  // namespace
 }  // namespace ringwood
