@@ -1,5 +1,6 @@
 #include "client/plan_proposal.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "client/checkpoint/state_names.h"
 #include "client/replan/plan_file.h"
 #include "client/replan/wire_speed.h"
+#include "plan/model/cost.h"
 #include "plan/turns.h"
 #include "plan/warm_up.h"
 #include "sparse/codec.h"
@@ -50,6 +52,34 @@ StatusOr<v1::SavedPlan> CheckpointsPlan(Restore* restore) {
   return saved;
 }
 
+// What groups travel as is the options', not the plan's: a job may be resumed for a change of it.
+Status FitsWire(const Plan& plan, const SessionOptions& options, const Place& place,
+                bool on_device) {
+  const std::vector<CodecCost> codecs = on_device ? DeviceCodecs(options.wire, OneEach(place.world))
+                                                  : RingCodecs(options.wire, place.world);
+  for (const Group& group : plan.groups) {
+    if (group.route != "tree") {
+      const bool allowed =
+          std::any_of(codecs.begin(), codecs.end(),
+                      [&group](const CodecCost& codec) { return codec.name == group.codec; });
+      if (allowed) continue;
+      return Invalid(absl::StrFormat("its dense groups travel as %s, and the wire is %s now",
+                                     group.codec, options.wire));
+    }
+    if (group.codec != options.sparse_codec || group.merge != options.sparse_merge) {
+      return Invalid(
+          absl::StrFormat("its sparse groups travel as %s with the merge %s, not as %s "
+                          "with %s",
+                          group.codec, group.merge, options.sparse_codec, options.sparse_merge));
+    }
+    const bool keeps = options.sparse_keep == 0 || group.merge == "union";
+    if (keeps || group.keep == options.sparse_keep) continue;
+    return Invalid(absl::StrFormat("its results have %g times the entries of a worker, not %g",
+                                   group.keep, options.sparse_keep));
+  }
+  return OkStatus();
+}
+
 // Nothing: it was made for another job than this one.
 std::optional<Plan> RestoredPlan(const SessionOptions& options, const Place& place,
                                  const TensorTable& table, const v1::SavedPlan& saved) {
@@ -61,8 +91,8 @@ std::optional<Plan> RestoredPlan(const SessionOptions& options, const Place& pla
     fits = Invalid(absl::StrFormat("it was made by the planner %s", saved.plan().planner()));
   } else {
     StatusOr<Plan> plan = PlanFor(table.Specs(), saved);
-    if (plan.ok()) return *std::move(plan);
-    fits = plan.status();
+    fits = plan.ok() ? FitsWire(*plan, options, place, table.IsOnDevice()) : plan.status();
+    if (fits.ok()) return *std::move(plan);
   }
   Log(LogLevel::kInfo, "the checkpoint's plan is not used: " + Message(fits));
   return std::nullopt;

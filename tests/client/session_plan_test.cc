@@ -207,6 +207,55 @@ TEST(SessionPlan, AResumedJobGoesOnWithTheCheckpointsPlan) {
   }
 }
 
+// What the checkpoint's plan says of it holds no longer than the option.
+TEST(SessionPlan, AResumedJobTakesAnotherWireCodecMergeOrNumberOfEntries) {
+  const auto options_of = [](SessionOptions* options) {
+    options->sparse_codec = "rice/int8";
+    options->sparse_keep = 2;
+  };
+  using Change = std::function<void(SessionOptions*)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"", [](SessionOptions*) {}},
+      {"", [](SessionOptions* options) { options->sparse_keep = 0; }},
+      {"wire", [](SessionOptions* options) { options->wire = "fp32"; }},
+      {"codec", [](SessionOptions* options) { options->sparse_codec = "block16/fp32"; }},
+      {"merge", [](SessionOptions* options) { options->sparse_merge = "union"; }},
+      {"keep", [](SessionOptions* options) { options->sparse_keep = 3; }}};
+  for (const auto& [what, change] : changes) {
+    MemoryStore store;
+    Plan before, after;
+    for (const uint64_t base : {0, 1}) {
+      Job job{.base_step = base, .has_checkpoint = base > 0, .store = &store, .wire = "int8"};
+      job.options = [&](SessionOptions* options) {
+        options_of(options);
+        if (base > 0) change(options);
+      };
+      RunJob(job, [&](Session& session, GatheringCoordinator&) {
+        Gradient dense(session, "dense", kPlanElements, "dense");
+        Gradient sparse(session, "sparse", kPlanElements, "sparse", 0.05);
+        ASSERT_TRUE(session.Ready(dense.id).ok());
+        ASSERT_TRUE(session.Ready(sparse.id).ok());
+        ASSERT_TRUE(session.FinishStep().ok());
+        ASSERT_TRUE(session.Checkpoint({}).ok());
+        if (session.rank() == 0) (base == 0 ? before : after) = session.plan();
+        EXPECT_TRUE(session.Close("").ok());
+      });
+    }
+    ASSERT_EQ(after.groups.size(), 2u);
+    for (const Group& group : after.groups) {
+      if (group.route == "ring") {
+        EXPECT_EQ(group.codec, what == "wire" ? "fp32" : "int8") << what;
+      } else {
+        EXPECT_EQ(group.codec, what == "codec" ? "block16/fp32" : "rice/int8") << what;
+        EXPECT_EQ(group.merge, what == "merge" ? "union" : "gtopk") << what;
+        const double keep = what == "keep" ? 3 : what == "merge" ? 1 : 2;  // a union keeps all
+        EXPECT_EQ(group.keep, keep) << what;
+      }
+    }
+    EXPECT_EQ(Hash(after) == Hash(before), what.empty()) << what;
+  }
+}
+
 TEST(SessionPlan, AnAdaptiveJobReviewsItsPlanAndWritesItsProfile) {
   Job job{.world = 2};
   const std::string path = testing::TempDir() + "profile_" + std::to_string(getpid()) + ".csv";
