@@ -167,10 +167,11 @@ class Session {
   Departures departures_{table_, &states_};
   PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_, &departures_};
   SaveClock saves_{Now(), 0};
+  SkippedSteps skips_{options_, table_, states_};
   bool said_interval_ = false;
   UpdateReader replay_;
   StepProtocol steps_{table_,       &states_,  &plan_,  &agreement_, &replanner_,
-                      &departures_, &updates_, &saves_, &observers_};
+                      &departures_, &updates_, &saves_, &skips_,     &observers_};
   StateExchange state_;
   uint64_t calls_ = 0;  // to all ranks since the last step, whose results are here
   bool lost_ = false;   // a member, after some of them

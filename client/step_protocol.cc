@@ -277,6 +277,7 @@ StepResult StepProtocol::Ended(const Totals& totals, const RoundSummary& summary
                                const EpochLink& link) {
   const int world = link.place().world;
   prepared_.reset();
+  skips_->Ended(link.place(), round(), weight(), totals.skipped);
   ++step_;
   weight_ = 1;
   begun_ = false;

@@ -25,6 +25,7 @@
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
 #include "client/replanner.h"
+#include "client/skipped_steps.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
 #include "client/updates/update_writer.h"
@@ -55,7 +56,7 @@ class StepProtocol {
   // All outlive this.
   StepProtocol(const TensorTable& table, TensorStates* states, PlanInForce* plan,
                PlanAgreement* agreement, Replanner* replanner, Departures* departures,
-               UpdateWriter* updates, SaveClock* saves, Observer* observer)
+               UpdateWriter* updates, SaveClock* saves, SkippedSteps* skips, Observer* observer)
       : table_(table),
         states_(states),
         plan_(plan),
@@ -64,6 +65,7 @@ class StepProtocol {
         departures_(departures),
         updates_(updates),
         saves_(saves),
+        skips_(skips),
         observer_(observer) {}
 
   // Before the first step.
@@ -144,6 +146,7 @@ class StepProtocol {
   Departures* const departures_;
   UpdateWriter* const updates_;
   SaveClock* const saves_;
+  SkippedSteps* const skips_;
   Observer* const observer_;
   std::atomic<uint64_t> step_{0};  // written on the trainer's thread
   std::atomic<uint64_t> replays_{0};

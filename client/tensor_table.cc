@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "client/names.h"
+#include "dense/lattice/codes.h"
 #include "plan/wire.h"
 
 namespace ringwood {

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/random.h"
@@ -228,6 +231,95 @@ TEST(Wire, WithCodesAQuarterAndAnEighthOfTheBytesTravel) {
       EXPECT_TRUE(session.Close("").ok());
     });
   }
+}
+
+// ---- steps that are skipped one after the other ----
+
+constexpr size_t kSkippedElements = 64;
+
+// Steps from the job's base on, in which `fill` says what each rank brings; what was logged.
+struct SkippingJob {
+  Job job = {};
+  std::string route = "dense";
+  int steps = 10;
+  std::function<void(int rank, int step, std::vector<float>*)> fill = nullptr;
+  std::function<void(int step, const StepResult&, const std::vector<float>&)> ended = nullptr;
+
+  std::string Logged() const {
+    testing::internal::CaptureStderr();
+    RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
+      Gradient other(session, "other", kSkippedElements, "dense");
+      Gradient gradient(session, "large", kSkippedElements, route, 1.0 / kSkippedElements);
+      for (int step = 0; step < steps; ++step) {
+        fill(session.rank(), step, &gradient.data);
+        ASSERT_TRUE(session.Ready(other.id).ok());
+        ASSERT_TRUE(session.Ready(gradient.id).ok());
+        const StatusOr<StepResult> result = session.FinishStep();
+        ASSERT_TRUE(result.ok()) << result.status();
+        if (ended) coordinator.Alone([&] { ended(step, *result, gradient.data); });
+      }
+      if (job.store != nullptr) {
+        ASSERT_TRUE(session.Checkpoint({}).ok());
+        ASSERT_TRUE(session.CheckpointWait().ok());
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST(SkippedSteps, AResidualThatNoSumOfCodesHoldsIsNamedWithTheWayOut) {
+  MemoryStore store;
+  const auto nothing = [](int, int, std::vector<float>* data) { std::ranges::fill(*data, 0.0f); };
+  SkippingJob sparse{.job = {.store = &store}, .route = "sparse", .steps = 1};
+  sparse.fill = [](int, int, std::vector<float>* data) {
+    (*data)[5] = 2e36f;  // is sent
+    (*data)[3] = 1e36f;  // stays
+  };
+  EXPECT_THAT(sparse.Logged(), testing::Not(testing::HasSubstr("in a row")));
+
+  SkippingJob coded{.job = {.base_step = 1, .has_checkpoint = true, .store = &store}};
+  coded.job.wire = "int8";
+  coded.fill = nothing;
+  coded.ended = [](int, const StepResult& result, const std::vector<float>&) {
+    EXPECT_TRUE(result.skipped);
+  };
+  EXPECT_THAT(
+      coded.Logged(),
+      testing::HasSubstr("10 steps in a row were skipped: the residual of tensor large is up to "
+                         "1e+36, too much for a sum of 2 ranks with --wire int8: gradients of "
+                         "earlier steps were as large. Resume from a checkpoint before those, or "
+                         "with --wire fp32, which applies it"));
+
+  SkippingJob full{.job = {.base_step = 11, .has_checkpoint = true, .store = &store}, .steps = 1};
+  full.fill = nothing;
+  full.ended = [](int, const StepResult& result, const std::vector<float>& average) {
+    EXPECT_FALSE(result.skipped);
+    EXPECT_EQ(average[3], 1e36f);
+    EXPECT_EQ(average[5], 0);
+  };
+  EXPECT_EQ(full.Logged(), "");
+}
+
+TEST(SkippedSteps, ANumberThatIsNoneIsNamedByItsRankAndTheFirstRankSaysThatItIsAnothers) {
+  SkippingJob job{.job = {.world = 3}, .steps = 99};
+  job.fill = [](int rank, int, std::vector<float>* data) { (*data)[7] = rank == 1 ? NAN : 1.0f; };
+  const std::string logged = job.Logged();
+  EXPECT_THAT(logged,
+              testing::HasSubstr("10 steps in a row were skipped: the gradient of tensor large has "
+                                 "a NaN or Inf"));
+  EXPECT_THAT(logged,
+              testing::HasSubstr("10 steps in a row were skipped: nothing that this rank brings is "
+                                 "the cause: see the lines of other ranks"));
+  EXPECT_EQ(std::ranges::count(logged, '\n'), 2) << logged;
+}
+
+TEST(SkippedSteps, AStepInBetweenThatWasAppliedEndsTheRow) {
+  SkippingJob job{.steps = 19};
+  job.fill = [](int rank, int step, std::vector<float>* data) {
+    (*data)[0] = step != 9 && rank == 0 ? INFINITY : 1.0f;
+  };
+  EXPECT_EQ(job.Logged(), "");
 }
 
 }  // namespace
