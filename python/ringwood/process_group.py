@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import ReduceOp
 from .entry.rendezvous import join
 from .errors import InvalidError, RefusedError
 from .group.communicator import (ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, REDUCE, REDUCE_SCATTER, Communicator)
-from .group.pairs import Pairs
+from .group.pairs import LINES, Pairs
 from .group.reduction import WIDTHS, dtype_of, kind_of, reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
 from .group.under_way import UnderWay
@@ -261,8 +261,11 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         pair = self._pairs.communicator(source, target, tag)
         ways = (NOTHING, host, none, counts) if receives else (host, NOTHING, counts, none)
         pending = self._start(ALL_TO_ALL, kind_of("send", tensor), ways[0], ways[1], shares=ways[2], receives=ways[3],
-                              through=pair)
-        return self._work([pending], [tensor], None, (host,), self._back([tensor], [host]) if receives else None, pair)
+                              through=pair, about=tag)
+        work = self._work([pending], [tensor], None, (host,), self._back([tensor], [host]) if receives else None, pair)
+        work.what = (f"{'recv' if receives else 'send'} with tag {tag}; of tags that are equal modulo {LINES} messages are "
+                     "received in the order in which they are sent")
+        return work
 
     # ---- parts of the above ----
 

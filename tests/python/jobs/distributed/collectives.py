@@ -250,6 +250,18 @@ def messages():
                                         dist.P2POp(dist.isend, torch.full((2,), rank + 0.5), after, tag=3)]):
         work.wait()
     assert got.tolist() == [before + 0.5] * 2
+    keys = []
+    for tag in range(320):  # a new one for each message, as in a script that numbers its steps
+        sent = dist.isend(torch.tensor([rank, tag]), after, tag=tag)
+        pair = torch.empty(2, dtype=torch.int64)
+        dist.recv(pair, before, tag=tag)
+        sent.wait()
+        assert pair.tolist() == [before, tag]
+        if tag in (255, 319):
+            dist.barrier()  # the others have made theirs
+            keys.append(dist.distributed_c10d._get_default_store().num_keys())
+            dist.barrier()
+    assert keys[0] == keys[1], f"torch's store grows with the tags: {keys}"
     stop, alive = torch.zeros(1), []
     waiting = dist.irecv(stop, before, tag=9)
     for _ in range(10):
