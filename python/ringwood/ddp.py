@@ -9,7 +9,10 @@ Buckets are only where the gradients lie: what is registered are the parameters,
 change after the first step, and because the plan merges by itself.
 """
 
+import gc
+
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
@@ -55,6 +58,8 @@ class HookState:
     def exchange(self, bucket):
         """Announces the bucket's gradients; the last one of a backward waits for the commit."""
         if not self._running:
+            if self.last is None and not bucket.is_last():
+                self._refuse_without_bucket(_ignored_by(self))
             self._exchange.begin_step(self.weight)
             self._running = True
             self._scale = self._scaler.get_scale() if self._scaler is not None else 1.0
@@ -78,10 +83,15 @@ class HookState:
         if self._names.keys() <= self._seen:  # of a static graph's first backward no bucket is the last
             self._finish()
         elif bucket.is_last():
-            raise RefusedError("DistributedDataParallel has no bucket with " + ", ".join(
-                name for each, name in self._names.items() if each not in self._seen) + ": leave the parameters that it "
-                "ignores out of what HookState is given")
+            self._refuse_without_bucket(self._names.keys() - self._seen)
         return future
+
+    def _refuse_without_bucket(self, parameters):
+        """`parameters`: by id."""
+        names = [name for each, name in self._names.items() if each in parameters]
+        if names:
+            raise RefusedError(f"DistributedDataParallel has no bucket with {', '.join(names)}: leave the parameters that it "
+                               "ignores out of what HookState is given")
 
     def _finish(self):
         self._arrivals.wait()
@@ -107,6 +117,15 @@ def _is_empty(parameter):
 def _ignored(parameter):
     """Marked by DistributedDataParallel._set_params_and_buffers_to_ignore_for_model: no bucket holds it."""
     return getattr(parameter, "_ddp_ignored", False)
+
+
+def _ignored_by(state):
+    """What the model of the hook lists itself, by id. Asked once: where no bucket is the last, as in a static graph's first
+    backward, one that does not come would be waited for without end."""
+    models = [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
+    mine = [model for model in models if any(other is state for _, other in getattr(model, "_comm_hooks", ()))]
+    return {id(parameter) for model in mine for name, parameter in model.module.named_parameters()
+            if name in model.parameters_to_ignore}
 
 
 def _gradients(bucket):

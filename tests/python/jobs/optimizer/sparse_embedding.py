@@ -55,11 +55,12 @@ def trained(distributed, static_graph=False):
     return [parameter.detach() for parameter in model.parameters()]
 
 
-def named_although_ignored():
-    """DistributedDataParallel's own list says so of no parameter."""
+def named_although_ignored(static_graph):
+    """DistributedDataParallel's own list says so of no parameter. In a static graph's first backward its bucket would be
+    waited for without end."""
     model = model_of()
     model._ddp_params_and_buffers_to_ignore = ["1.ignored"]
-    called = DistributedDataParallel(model)
+    called = DistributedDataParallel(model, static_graph=static_graph)
     called.register_comm_hook(rw.HookState(called.named_parameters()), rw.communication_hook)
     try:
         called(torch.zeros(4, 3, dtype=torch.long)).sum().backward()
@@ -73,5 +74,7 @@ for static_graph in (False, True):
         torch.testing.assert_close(parameter, whole, rtol=1e-4, atol=1e-5)
     rw.shutdown()
     rw.init()
-named_although_ignored()
+    named_although_ignored(static_graph)
+    rw.shutdown()
+    rw.init()
 rw.shutdown()
