@@ -147,4 +147,7 @@ def communication_hook(state, bucket):
         raise InvalidError(f"communication_hook needs a ringwood.torch.HookState, not {type(state).__name__}"
                            ": model.register_comm_hook(rw.HookState(model.named_parameters()), "
                            "rw.communication_hook)")
+    if isinstance(bucket, tuple):
+        raise RefusedError('the Python reducer of DistributedDataParallel hands out no buckets: turn off '
+                           'torch._dynamo.config.optimize_ddp = "python_reducer", and compiled autograd, which needs it')
     return state.exchange(bucket)

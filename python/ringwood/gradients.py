@@ -13,6 +13,7 @@ import torch
 from .device import Arrivals
 from .errors import RefusedError
 from .slot import settle
+from .untraced import untraced
 
 # After a backward pass that raised an exception.
 NO_WAY_BACK = ("some of its gradients are on their way to the other ranks, and cannot be called back. End this process: the "
@@ -61,6 +62,7 @@ class Gradients:
     def _hook(self, index, slot):
         touched, owner = self._touched, self._owner
 
+        @untraced
         def gradient_accumulated(parameter):
             touched[index] = True
             if owner.averaged:

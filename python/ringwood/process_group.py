@@ -18,9 +18,9 @@ from .group.pairs import LINES, Pairs
 from .group.reduction import WIDTHS, dtype_of, kind_of, reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
 from .group.under_way import UnderWay
-from .group.untraced import untraced
 from .group.watcher import Watcher
 from .group.work import Work
+from .untraced import untraced
 
 _REFUSED = {"recv_anysource": "receiving from any rank: name the source",
             "allreduce_sparse": "sparse tensors: make them dense, or sparse=False in nn.Embedding",

@@ -11,7 +11,7 @@ import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from ..errors import InvalidError, RingwoodError
-from .untraced import untraced
+from ..untraced import untraced
 
 
 @untraced

@@ -1,6 +1,10 @@
 """Calls the owners of a backward pass's gradients when the pass ends, or has failed."""
 
+import sys
+
 import torch
+
+from ..errors import RefusedError
 
 
 class Backward:
@@ -21,6 +25,7 @@ class Backward:
         `member.backward_failed()` when an exception has ended it before."""
         number = torch._C._current_graph_task_id()
         if number not in self._parts:
+            _refuse_compiled()
             self._parts[number] = set()
             torch.autograd.Variable._execution_engine.queue_callback(_End(self, number))
         self._parts[number].add(member)
@@ -41,6 +46,15 @@ class Backward:
     def _of(self, number):
         part = self._parts.pop(number, ())
         return [member for member in self._members if member in part]
+
+
+def _refuse_compiled():
+    """Compiled autograd calls none of what a hook queues."""
+    module = sys.modules.get("torch._dynamo.compiled_autograd")
+    if getattr(module, "in_compiled_autograd_region", getattr(module, "compiled_autograd_enabled", False)):
+        raise RefusedError("compiled autograd does not tell when a backward pass is over, which DistributedOptimizer has to know: "
+                           "set torch._dynamo.config.compiled_autograd = False. Forward and backward of a model under "
+                           "torch.compile are compiled without it too")
 
 
 class _End:

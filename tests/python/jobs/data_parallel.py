@@ -40,6 +40,11 @@ if how != "optimizer":
     except ringwood.InvalidError as error:
         assert "HookState" in str(error)
     state = rw.HookState(model.named_parameters(), **settings, scaler=scaler)
+    try:
+        rw.communication_hook(state, (plain.param_groups[0]["params"][0],) * 2)
+        raise AssertionError("a call without a bucket went unnoticed")
+    except ringwood.RefusedError as error:
+        assert "python_reducer" in str(error)
     trained.register_comm_hook(state, rw.communication_hook)
     optimizer = plain
 else:

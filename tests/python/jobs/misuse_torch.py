@@ -2,6 +2,7 @@
 
 import torch
 from refusals import refused
+from torch._dynamo import compiled_autograd
 
 import ringwood
 import ringwood.torch as rw
@@ -47,6 +48,10 @@ optimizer.zero_grad()
 torch.autograd.backward(list(model.parameters()), gradients)
 optimizer.step()
 optimizer.zero_grad()
+if hasattr(compiled_autograd, "_enable"):
+    with compiled_autograd._enable(torch.compile(backend="eager")):
+        refused(ringwood.RefusedError, ["compiled autograd", "compiled_autograd = False"], model(torch.ones(1, 4)).sum().backward)
+    optimizer.zero_grad()
 with optimizer.no_sync():
     with optimizer.no_sync():
         pass
