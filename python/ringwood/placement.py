@@ -33,7 +33,7 @@ def host_only(selection, settings):
 
 def why_staged(choice, devices, selecting, missing):
     """A reason, or "" where the gradients can be exchanged in place. `devices`: all that hold one, as PyTorch
-    names them; `selecting`: of host_only; `missing`: what the library lacks for it, or ""."""
+    names them; `selecting`: of host_only; `missing`: what stands against it, or ""."""
     if choice == "stage":
         return "as asked for (device_tensors, RINGWOOD_DEVICE_TENSORS)"
     if len(devices) > 1 or not all(device.startswith("cuda") for device in devices):
@@ -51,8 +51,10 @@ def exchange_stream(session, choice, parameters, settings):
     devices = {str(parameter.device) for parameter in parameters}
     cuda = [device for device in devices if device.startswith("cuda")]
     some = bool(cuda)
-    reason = why_staged(choice, devices, host_only(session.selection, settings),
-                        session.device_support(torch.device(cuda[0]).index) if some else "")
+    missing = session.device_support(torch.device(cuda[0]).index) if some else ""
+    if not missing and session.logged:
+        missing = "the update log has no sums of tensors on a device; without --update-log they are not staged"
+    reason = why_staged(choice, devices, host_only(session.selection, settings), missing)
     some, reason = repeated(session, lambda: _agreed(session, some, reason)) or (some, reason)
     if not some:
         return NoStream()

@@ -14,6 +14,7 @@ from conftest import EXAMPLE, ROOT, run_job
 
 sys.path.insert(0, str(ROOT / "python"))
 from ringwood.device import Arrivals  # noqa: E402
+from ringwood.errors import RefusedError  # noqa: E402
 from ringwood.placement import exchange_stream, host_only, why_staged  # noqa: E402
 from ringwood.slot import InPlace  # noqa: E402
 from ringwood.stream import ExchangeStream, NoStream  # noqa: E402
@@ -99,10 +100,11 @@ def test_what_cannot_be_exchanged_in_place_says_why():
 
 def test_what_stands_against_the_device_of_the_gradients_is_why_they_are_staged(capsys):
     class Session:
-        rank, world, epoch, receiving, selection = 0, 1, 1, False, (0, "exact", 0.0)
+        rank, world, epoch, receiving, logged, selection = 0, 1, 1, False, False, (0, "exact", 0.0)
+        lacks = "no kernels for {}"
 
         def device_support(self, device):
-            return f"no kernels for {device}"
+            return self.lacks.format(device)
 
         def allreduce(self, array, op):
             return array
@@ -113,6 +115,11 @@ def test_what_stands_against_the_device_of_the_gradients_is_why_they_are_staged(
     on_second = types.SimpleNamespace(device=torch.device("cuda", 1))
     assert isinstance(exchange_stream(Session(), "auto", [on_second], [("dense", 0.01, 0, None)]), NoStream)
     assert STAGED + "no kernels for 1" in capsys.readouterr().err
+    Session.logged, Session.lacks = True, ""
+    assert isinstance(exchange_stream(Session(), "auto", [on_second], [("dense", 0.01, 0, None)]), NoStream)
+    assert STAGED + "the update log" in capsys.readouterr().err
+    with pytest.raises(RefusedError, match="--update-log"):
+        exchange_stream(Session(), "in_place", [on_second], [("dense", 0.01, 0, None)])
 
 
 def test_ways_of_selection_that_a_device_has_not_keep_sparse_tensors_in_host_memory():
