@@ -15,6 +15,7 @@ save, so all ranks save together. Residuals, velocities of sparse tensors and th
 """
 
 import contextlib
+import itertools
 import sys
 import time
 
@@ -29,6 +30,7 @@ from .parts import Parts
 from .random_state import random_state, set_random_state
 from .snapshot import Snapshot
 
+_WAY_OUT = "make it as it was. For the weights alone: `ringwood checkpoint export`, and `import` for a new job"
 LOCAL = "local_steps/{}"  # a part: what is one rank's own of an optimizer
 
 
@@ -142,10 +144,16 @@ class Checkpoint:
         steady = {f"model/{name}" for name, value in state.items() if torch.is_tensor(value) and value.data_ptr() in trained}
         own, own_parts = self._take_own(state, parts, set() if self._local else trained)
         shared = shared_items({"model": state, "optimizers": [each.shared_state() for each in self._optimizers],
-                               "cursor": cursor, "parts": parts, "world": self._session.world})
+                               "cursor": cursor, "parts": parts, "world": self._session.world,
+                               "trained": self._trained()})
         steady.update(name for name in shared if name.startswith("optimizers/"))
         per_rank = own_items(own, own_parts)
         return self._snapshot.take(shared, steady), self._snapshot.take(per_rank, steady)
+
+    def _trained(self):
+        """The names of each optimizer's parameters, in its order: its state has numbers in their place."""
+        names = {id(parameter): name for name, parameter in self._model.named_parameters()}
+        return [[names.get(id(p), "") for group in each.param_groups for p in group["params"]] for each in self._optimizers]
 
     def _take_own(self, state, parts, alike):
         """Removes what differs from rank to rank and returns it. `alike`: pointers of what is the same everywhere."""
@@ -251,6 +259,7 @@ class Checkpoint:
                                f"has {len(self._optimizers)}: give the same ones")
         with _translated("the model"):
             self._model.load_state_dict(state["model"])
+        _refuse_others(state.get("trained", []), self._trained())
         for index, (each, saved) in enumerate(zip(self._optimizers, state["optimizers"])):
             with _translated(f"optimizer {index}"):
                 each.load_state_dict(saved)
@@ -305,6 +314,15 @@ class Checkpoint:
                              f"{', …' if len(kept) > 6 else ''}\n")
 
 
+def _refuse_others(saved, here):
+    """`saved`: as _trained gives it; nothing in checkpoints of older versions."""
+    for index, optimizers in enumerate(zip(saved, here)):
+        for at, pair in enumerate(itertools.zip_longest(*optimizers)):
+            if pair[0] != pair[1]:
+                was, now = (f'"{name}"' if name else "none of the model" for name in pair)
+                raise InvalidError(f"parameter {at} of optimizer {index} is {was} in the checkpoint, and here {now}: {_WAY_OUT}")
+
+
 @contextlib.contextmanager
 def _translated(what):
     """What PyTorch says of state that does not fit becomes an error that no restart mends."""
@@ -313,5 +331,4 @@ def _translated(what):
     except RingwoodError:
         raise
     except Exception as failure:
-        raise InvalidError(f"{what} is not that of the checkpoint: {type(failure).__name__}: {failure}\nMake it as it was. "
-                           "For the weights alone: `ringwood checkpoint export`, and `import` for a new job") from failure
+        raise InvalidError(f"{what} is not that of the checkpoint: {type(failure).__name__}: {failure}: {_WAY_OUT}") from failure

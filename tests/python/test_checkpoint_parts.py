@@ -109,6 +109,20 @@ def test_a_new_job_begins_at_step_0():
     assert training.checkpoint().restore() == 0 and same(before, training.all())
 
 
+def test_parameters_that_the_optimizer_has_in_another_order_are_named():
+    """PyTorch's state of an optimizer has numbers in the place of names: moments of equal shape would change places."""
+    first = Training(Session())
+    first.step()
+    first.checkpoint().save()
+    then = Training(Session(dict(first.optimizer.session.items)))
+    group = then.inner.param_groups[0]
+    group["params"] = [group["params"][at] for at in (0, 2, 1, 3)]  # 1 to 3: four elements each
+    with pytest.raises(InvalidError, match=r'parameter 1 of optimizer 0 is "0.bias".*and here "1.weight".*export'):
+        then.checkpoint().restore()
+    group["params"] = [group["params"][at] for at in (0, 2, 1, 3)]
+    assert then.checkpoint().restore() == 0 and same(then.all(), first.all())
+
+
 def test_parts_that_are_not_the_checkpoints_are_named():
     first = Training(Session())
     first.step()
@@ -124,7 +138,8 @@ def other(layer=(4, 4), optimizers=1):
     first.step()
     first.checkpoint(average=None).save()
     then = Training(Session(dict(first.optimizer.session.items)))
-    then.model[0] = torch.nn.Linear(*layer)
+    if layer != (4, 4):
+        then.model[0] = torch.nn.Linear(*layer)
     return checkpoint.Checkpoint(then.model, [then.optimizer] * optimizers, scheduler=then.scheduler,
                                  counts=then.counts)
 
@@ -142,6 +157,10 @@ def test_a_checkpoint_of_another_program_is_refused_and_not_tried_again(monkeypa
         with pytest.raises(InvalidError, match=f"{what} is not that of the checkpoint: KeyError: 'step'"):
             other().restore()
         monkeypatch.undo()
+    made = other()
+    made._optimizers[0].param_groups[0]["params"].pop()
+    with pytest.raises(InvalidError, match='parameter 3 of optimizer 0 is "1.bias" in the checkpoint, and here none'):
+        made.restore()
 
 
 def test_what_rw_save_has_kept_is_restored_where_no_part_is_named():
