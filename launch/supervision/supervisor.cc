@@ -45,8 +45,11 @@ std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoin
   const bool server = member < options_.servers;
   const bool ours = phase_ >= Phase::kStopping;  // the answer to a signal of ours
   continues_ |= grace_ && !server && ending.code == kExitRestart;
-  // A server that is suspended where the ranks have ended well: nobody waited for it.
-  const bool needless = server && ours && RanksGone() && inquest_.NothingFailed();
+  // A server that is suspended where the ranks have ended well, or by a failure of their own:
+  // nobody waited for it. In an elastic job that failure may be one that the others went on
+  // without.
+  const bool cause = !elastic_ && inquest_.HasCause();
+  const bool needless = server && ours && RanksGone() && (cause || inquest_.NothingFailed());
   const bool failed = (ending.stopped && !needless) || (!ours && (server || ending.code != 0));
   if (failed && phase_ < Phase::kRanks) started_ = false;
   if (failed) inquest_.Failed(member, ending, Describe(ending));

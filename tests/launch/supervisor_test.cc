@@ -44,6 +44,19 @@ TEST(Supervisor, AServerThatIsSuspendedWhereItIsToEndFailsOnlyAJobThatHasFailed)
   }
 }
 
+TEST(Supervisor, AServerThatIsSuspendedAfterARankHasFailedByItselfIsNotTheCause) {
+  for (const Ending& ending : {kBug, kKilled}) {
+    Supervisor supervisor = Running();
+    supervisor.Ended(3, ending, At(3));
+    for (int rank : {2, 4}) supervisor.Ended(rank, kPeerDied, At(3.1));
+    supervisor.Ended(0, {128 + SIGKILL, SIGKILL, true}, At(4));
+    supervisor.Ended(1, kGood, At(4));
+    ASSERT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.Judge().culprit, 3);
+    EXPECT_EQ(supervisor.Judge().exit_code, ending == kBug ? 1 : kExitRestart);
+  }
+}
+
 TEST(Supervisor, ARankThatEndedWellAndIsAwaitedTwiceEndsTheJob) {
   Supervisor supervisor = Running();
   EXPECT_THAT(supervisor.Awaited({3, 4}, At(3)), IsEmpty());
