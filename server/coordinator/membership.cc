@@ -242,9 +242,11 @@ void Membership::Handle(const event::Reattach& event) {
     return AfterReattachmentEvent();
   }
   if (request.epoch() > epoch()) {
-    return out_.Reply(event.call,
-                      Aborted(absl::StrFormat("this coordinator does not know epoch %d: join again",
-                                              request.epoch())));
+    return out_.Reply(
+        event.call, Aborted(absl::StrFormat("this coordinator does not know epoch %d; one with the "
+                                            "--store or --coord-store of the coordinator before "
+                                            "would: join again",
+                                            request.epoch())));
   }
   const Status known = Check(request.epoch(), request.node(), request.incarnation());
   // Of a running epoch: only its stream broke, or the answer before was lost.
