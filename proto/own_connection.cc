@@ -9,6 +9,12 @@ int Milliseconds(double seconds) { return static_cast<int>(1000 * seconds); }
 
 }  // namespace
 
+OwnConnection OwnConnection::Patient(Duration silence) {
+  Reconnection reconnection = kEagerReconnection;
+  reconnection.attempt_milliseconds = Milliseconds(ToSeconds(silence));
+  return {.silence = silence, .reconnection = reconnection};
+}
+
 grpc::ChannelArguments OwnConnection::Arguments() const {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -23,6 +23,11 @@ struct Reconnection {
 inline constexpr Reconnection kEagerReconnection{100, 200, 2000};
 
 struct OwnConnection {
+  // To a server that may be started again, and may stand still for a while, as a process does that
+  // is stopped, or whose host swaps: only after so much silence it is given up, be it connected or
+  // not. A call that is cancelled may wait so long, too: for bytes that TCP does not get rid of.
+  static OwnConnection Patient(Duration silence);
+
   // The server is pinged, so that one that is stopped or cut off for so long (2 s at least) is
   // noticed. Nothing: it is not.
   std::optional<Duration> silence = std::nullopt;

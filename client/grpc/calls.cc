@@ -29,6 +29,11 @@ void Calls::CancelRunning() {
   for (grpc::ClientContext* context : active_) context->TryCancel();
 }
 
+Status Calls::reason() {
+  absl::MutexLock lock(&mutex_);
+  return reason_;
+}
+
 Status Calls::Translate(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   absl::MutexLock lock(&mutex_);

@@ -33,6 +33,8 @@ class Calls {
   // Does nothing if `reason` is OK.
   void Cancel(const Status& reason);
 
+  Status reason();  // of Cancel; OK: there was none
+
   // The status of a call: the reason of Cancel if there is one, else "WHAT at ADDRESS: message".
   Status Translate(const grpc::Status& status, const std::string& what);
 

@@ -11,6 +11,10 @@
 
 namespace ringwood {
 
+// A coordinator's store that answers nothing for so long is gone, or its host is: as long as
+// members of an elastic job look for a coordinator. One whose host swaps is not gone.
+inline constexpr double kStoreSilenceSeconds = 30;
+
 // Every call carries the token, and an answer may be larger than gRPC's 4 MiB.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Access& access,
                                            const OwnConnection& connection);

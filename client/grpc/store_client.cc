@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "client/grpc/calls.h"
 #include "client/grpc/chunk_message.h"
+#include "client/grpc/failure_watch.h"
 #include "client/grpc/load_item.h"
 #include "client/grpc/store_lines.h"
 #include "proto/await_reason.h"
@@ -66,21 +67,26 @@ Where WhereIs(const v1::LoadRequest& request) {
 
 class GrpcStoreClient : public StoreClient {
  public:
-  GrpcStoreClient(const std::string& address, const Access& access, bool by_memory)
+  GrpcStoreClient(const std::string& address, const Access& access, bool by_memory,
+                  Duration silence)
       : address_(address),
         by_memory_(by_memory),
-        // It is in the coordinator's process, which may be killed and come back.
-        lines_(address, access, {.reconnection = kEagerReconnection}),
+        lines_(address, access, OwnConnection::Patient(silence)),
         stub_(lines_.main().stub.get()) {}
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout,
               const Sent& sent) override {
     const std::shared_ptr<StoreLine> line = lines_.At(stripe.store);
     const bool reads = by_memory_ && StoreReadsUs(line->stub.get());
+    std::optional<FailureWatch> watch;
+    if (!stripe.store.empty()) {
+      watch.emplace(stub_, &calls_, CheckpointName{stripe.epoch, stripe.step}, timeout);
+    }
+    Calls* const calls = watch ? watch->stripe() : &calls_;
     const TimePoint begun = Now();
     for (double pause = kFirstPauseSeconds;; pause = std::min(2 * pause, kLongestPauseSeconds)) {
       v1::SaveReceipt receipt;
-      RW_RETURN_IF_ERROR(SaveAt(*line, stripe, arena, reads, timeout, sent, &receipt));
+      RW_RETURN_IF_ERROR(SaveAt(*line, stripe, arena, reads, timeout, sent, calls, &receipt));
       if (!receipt.not_begun()) return OkStatus();
       RW_RETURN_IF_ERROR(IsOver({stripe.epoch, stripe.step}));
       if (Now() - begun > Seconds(kBeginSeconds)) {
@@ -107,9 +113,10 @@ class GrpcStoreClient : public StoreClient {
   }
 
   Status SaveAt(const StoreLine& line, const StripeName& stripe, const Arena& arena, bool reads,
-                Duration timeout, const Sent& sent, v1::SaveReceipt* receipt) {
+                Duration timeout, const Sent& sent, Calls* calls, v1::SaveReceipt* receipt) {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, timeout);
+    const Calls::Scope stripe_scope(calls, &context, timeout);
     // As the stub does it, but with messages that are serialised already.
     const grpc::internal::RpcMethod save("/ringwood.v1.Store/Save",
                                          grpc::internal::RpcMethod::CLIENT_STREAMING, line.channel);
@@ -152,7 +159,9 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_last(true);
       writer->WriteLast(ChunkMessage(chunk, {}, nullptr), grpc::WriteOptions());
     }
-    return calls_.Translate(writer->Finish(), "save at the store " + line.address);
+    const grpc::Status ended = writer->Finish();
+    if (!ended.ok()) RW_RETURN_IF_ERROR(calls->reason());
+    return calls_.Translate(ended, "save at the store " + line.address);
   }
 
   Status Await(const CheckpointName& name, Duration timeout) override {
@@ -264,8 +273,8 @@ class GrpcStoreClient : public StoreClient {
 }  // namespace
 
 std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address, const Access& access,
-                                                 bool by_memory) {
-  return std::make_unique<GrpcStoreClient>(address, access, by_memory);
+                                                 bool by_memory, Duration silence) {
+  return std::make_unique<GrpcStoreClient>(address, access, by_memory, silence);
 }
 
 }  // namespace ringwood

@@ -79,7 +79,7 @@ class GrpcUpdateClient : public UpdateClient {
   GrpcUpdateClient(const std::string& address, const Access& access)
       : address_(address),
         stub_(v1::Updates::NewStub(
-            MakeChannel(address, access, {.reconnection = kEagerReconnection}))) {}
+            MakeChannel(address, access, OwnConnection::Patient(Seconds(kStoreSilenceSeconds))))) {}
 
   std::unique_ptr<Round> Begin(const RoundName& name, bool restart, Duration timeout) override {
     return std::make_unique<GrpcRound>(stub_.get(), &calls_, name, restart, timeout,

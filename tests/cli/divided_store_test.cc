@@ -12,18 +12,21 @@
 #include <thread>
 
 #include "absl/strings/str_format.h"
+#include "base/net/endpoint.h"
 #include "base/random.h"
 #include "client/checkpoint/restore.h"
 #include "client/grpc/control.h"
 #include "client/grpc/reader_client.h"
 #include "client/grpc/store_client.h"
 #include "client/pull/pull.h"
+#include "proto/own_connection.h"
 #include "proto/store_places.h"
 #include "server/server.h"
 #include "server/store/record/manifest.h"
 #include "server/store/store_directory.h"
 #include "server/store/view/parts_view.h"
 #include "server/store/view/store_view.h"
+#include "tests/cli/still_relay.h"
 
 namespace ringwood {
 namespace {
@@ -127,8 +130,14 @@ class DividedStore : public testing::Test {
   }
   Rank& rank(int number) { return *std::next(ranks_.begin(), number); }
   uint64_t epoch() { return rank(0).joined->epoch(); }
+  int FurtherPort() {
+    const auto stores = FurtherStores(rank(1).joined->members(), kRanks);
+    EXPECT_EQ(stores.size(), 1u);
+    return ParseEndpoint(stores.front().address)->port;
+  }
 
-  Status Save(uint64_t step, int number) {
+  // `through`: the address by which the further store is called.
+  Status Save(uint64_t step, int number, const std::string& through = "") {
     std::vector<Item> items;
     const auto shared = StateOf(step, -1), own = StateOf(step, number);
     for (const auto& [name, data] : shared) {
@@ -144,7 +153,7 @@ class DividedStore : public testing::Test {
     const uint32_t store = StoreOfRank(static_cast<uint32_t>(number), stores.size());
     StripeName stripe{epoch(), step, static_cast<uint32_t>(number), kRanks,
                       static_cast<uint64_t>(number) + 1};
-    if (store > 0) stripe.store = stores[store - 1].address;
+    if (store > 0) stripe.store = through.empty() ? stores[store - 1].address : through;
     return rank(number).store->Save(stripe, arena, Seconds(60), [](uint64_t) {});
   }
   Status SaveAll(uint64_t step) {
@@ -308,6 +317,43 @@ TEST_F(DividedStore, OneThatDiesUnderACheckpointFailsIt) {
   EXPECT_FALSE(failed.ok());
   EXPECT_THAT(Message(failed), HasSubstr("the store of server 0 (host h2)"));
   EXPECT_THAT(Wholes(), ElementsAre(7));
+  further_.reset();
+}
+
+// For longer than an attempt to connect takes that is given up early.
+TEST_F(DividedStore, OneThatStandsStillWhileARankConnectsGetsItsStripe) {
+  StillRelay relay(main_->port());
+  relay.Forward(kEagerReconnection.attempt_milliseconds / 1000.0 + 0.1);
+  rank(2).store = MakeGrpcStoreClient(relay.address(), "", false);
+  ASSERT_EQ(SaveAll(7), OkStatus());
+  CheckAll(epoch(), 7, 2);
+}
+
+TEST_F(DividedStore, OneThatStandsStillUnderAStripeIsGivenUp) {
+  StillRelay relay(FurtherPort());
+  relay.Forward(0, 1 << 20);
+  rank(1).store = MakeGrpcStoreClient(Address(), "", false, Seconds(2));
+  std::thread main_rank([this] { EXPECT_TRUE(Save(7, 0).ok()); });
+  const Status given_up = Save(7, 1, relay.address());
+  main_rank.join();
+  relay.AwaitStill();
+  EXPECT_EQ(given_up.code(), StatusCode::kUnavailable) << given_up;
+  EXPECT_THAT(Message(given_up), HasSubstr("save at the store " + relay.address()));
+}
+
+// As one does that is stopped, and that another epoch of an elastic job begins without.
+TEST_F(DividedStore, AStripeForOneThatStandsStillEndsWithItsCheckpoint) {
+  StillRelay relay(FurtherPort());
+  relay.Forward(0, 3000);  // of the list of what the store is to read from this process
+  std::thread main_rank([&] {
+    EXPECT_TRUE(Save(7, 0).ok());
+    relay.AwaitStill();
+    further_->Stop();
+  });
+  const Status stripe = Save(7, 1, relay.address());
+  main_rank.join();
+  EXPECT_EQ(stripe.code(), StatusCode::kUnavailable) << stripe;
+  EXPECT_THAT(Message(stripe), HasSubstr("the store of server 0 (host h2)"));
   further_.reset();
 }
 

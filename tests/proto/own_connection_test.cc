@@ -43,5 +43,14 @@ TEST(OwnConnection, TriesAgainAsOftenAsItIsTold) {
   EXPECT_EQ(numbers.count(GRPC_ARG_KEEPALIVE_TIME_MS), 0u);
 }
 
+// Of several addresses each has its turn, whatever is said here: proto/token.cc.
+TEST(OwnConnection, OneThatIsPatientWaitsAsLongForAConnectionAsForAnAnswer) {
+  auto numbers = Numbers(OwnConnection::Patient(Seconds(30)));
+  EXPECT_EQ(numbers[GRPC_ARG_MIN_RECONNECT_BACKOFF_MS], 30'000);
+  EXPECT_EQ(numbers[GRPC_ARG_KEEPALIVE_TIME_MS] + numbers[GRPC_ARG_KEEPALIVE_TIMEOUT_MS], 30'000);
+  EXPECT_EQ(numbers[GRPC_ARG_MAX_RECONNECT_BACKOFF_MS],
+            kEagerReconnection.longest_pause_milliseconds);
+}
+
 }  // namespace
 }  // namespace ringwood

@@ -32,10 +32,7 @@ Status ListStores(const Access& access,
                   const std::function<void(uint64_t, const std::string&)>& found, Stores* stores) {
   for (const StorePlace& place : stores->places) {
     const auto channel = OpenChannel(
-        place.address,
-        OwnConnection{.silence = Seconds(kSilentSeconds), .reconnection = kEagerReconnection}
-            .Arguments(),
-        access);
+        place.address, OwnConnection::Patient(Seconds(kSilentSeconds)).Arguments(), access);
     stores->stubs.push_back(v1::Parts::NewStub(channel));
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(Seconds(kListSeconds)));

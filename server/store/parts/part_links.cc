@@ -26,11 +26,8 @@ constexpr double kGatherSeconds = 2400;     // ranks do not wait longer for a ch
 
 // Of a store of this epoch, whose process has just joined.
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address, const Access& access) {
-  return OpenChannel(
-      address,
-      OwnConnection{.silence = Seconds(kSilentStoreSeconds), .reconnection = kEagerReconnection}
-          .Arguments(),
-      access);
+  return OpenChannel(address, OwnConnection::Patient(Seconds(kSilentStoreSeconds)).Arguments(),
+                     access);
 }
 
 std::string StoreName(const StorePlace& place) {
