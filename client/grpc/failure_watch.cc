@@ -19,7 +19,9 @@ FailureWatch::FailureWatch(v1::Store::Stub* main, Calls* calls, const Checkpoint
 
 FailureWatch::~FailureWatch() {
   context_.TryCancel();
-  ended_.WaitForNotification();  // a cancelled call without data ends without the network
+  // A cancelled call without data ends without the network; and any does with its connection, which
+  // is given up after a silence of the store, or at its deadline.
+  ended_.WaitForNotification();
 }
 
 }  // namespace ringwood
