@@ -1,4 +1,5 @@
-// Broadcast schedules over one slot.
+// Broadcast schedules over one slot. Where hosts are known, ranks are counted from the root on,
+// host after host (dense/collective.cc), so that a chain enters and leaves each host once.
 #pragma once
 
 #include "transport/schedule.h"

@@ -34,6 +34,9 @@ Choice Chosen(const CollectiveSpec& spec, const Place& place) {
   if (spec.chunk_bytes != 0) return {Strategy::kRing, 0, "chunks of a given size"};
   if (spec.verb != Verb::kAllReduce) {
     if (BytesOf(spec) <= kMaxDirectBytes) return {Strategy::kDirect, 0, "short: two hops at most"};
+    if (place.hosts.size() > 1 && LargestHost(place.hosts) > 1) {
+      return {Strategy::kHierarchy, 0, "long: a NIC carries one copy of its host's"};
+    }
     return {Strategy::kRing, 0, "longer than direct exchange may be"};
   }
   if (spec.strategy) return {*spec.strategy, 0, "as asked for"};
@@ -44,13 +47,33 @@ Choice Chosen(const CollectiveSpec& spec, const Place& place) {
                          .hosts = place.hosts.empty() ? nullptr : &place.hosts});
 }
 
+// A schedule of the ranks in another order: peer p is `order[p]`.
+Schedule Among(const std::vector<int>& order, Schedule schedule) {
+  for (Step& step : schedule) step.peer = order[step.peer];
+  return schedule;
+}
+int PlaceIn(const std::vector<int>& order, int rank) {
+  return static_cast<int>(std::find(order.begin(), order.end(), rank) - order.begin());
+}
+
 // A ring in the order of the hosts: as few neighbours as can be are on different ones.
 Schedule RingByHosts(int rank, const Hosts& hosts) {
   const std::vector<int> order = HostOrder(hosts);
-  const auto place = std::find(order.begin(), order.end(), rank) - order.begin();
-  Schedule schedule = RingAllReduce(static_cast<int>(place), static_cast<int>(order.size()));
-  for (Step& step : schedule) step.peer = order[step.peer];
-  return schedule;
+  return Among(order, RingAllReduce(PlaceIn(order, rank), static_cast<int>(order.size())));
+}
+
+// The root, the ranks after it on its host, then host after host, in the order of their numbers.
+Schedule BroadcastByHosts(Strategy strategy, int root, const Place& place) {
+  const auto of = strategy == Strategy::kChain ? BroadcastChain : BroadcastTree;
+  if (place.hosts.empty()) return of(place.rank, place.world, root);
+  Hosts hosts = place.hosts;
+  const auto first = std::find_if(hosts.begin(), hosts.end(), [root](const auto& ranks) {
+    return std::find(ranks.begin(), ranks.end(), root) != ranks.end();
+  });
+  std::rotate(first->begin(), std::find(first->begin(), first->end(), root), first->end());
+  std::rotate(hosts.begin(), first, hosts.end());
+  const std::vector<int> order = HostOrder(hosts);
+  return Among(order, of(PlaceIn(order, place.rank), place.world, 0));
 }
 
 // A ring of dense/ring.h leaves rank r with slot r+1; as halves it is to be share r.
@@ -121,7 +144,7 @@ void Cut(const CollectiveSpec& spec, const Place& place, Collective* made) {
       chunk_bytes = ChunkBytes(spec, *made, place.world, UINT64_MAX);
       break;
     case Strategy::kHierarchy:
-      if (!place.hosts.empty()) made->slots = HierarchySlots(place.hosts);
+      if (!place.hosts.empty() && !by_share) made->slots = HierarchySlots(place.hosts);
       made->rounded = spec.wire == "bf16" && place.hosts.size() != 1 && place.world > 1;
       chunk_bytes = ChunkBytes(spec, *made, place.world, kHierarchyChunkBytes);
       break;
@@ -184,18 +207,19 @@ size_t FewestPeers(const Place& place) {
 
 Schedule ScheduleFor(Verb verb, Strategy strategy, int root, const Place& place) {
   const int rank = place.rank, world = place.world;
-  const bool direct = strategy == Strategy::kDirect;
+  const bool direct = strategy == Strategy::kDirect, by_host = strategy == Strategy::kHierarchy;
   switch (verb) {
     case Verb::kAllReduce:
       return AllReduceSchedule(strategy, place);
     case Verb::kReduceScatter:
+      if (by_host) return HierarchicalReduceScatter(rank, place.hosts);
       return direct ? DirectReduceScatter(rank, world)
                     : Shifted(RingReduceScatter(rank, world), world);
     case Verb::kAllGather:
+      if (by_host) return HierarchicalAllGather(rank, place.hosts);
       return direct ? DirectAllGather(rank, world) : Shifted(RingAllGather(rank, world), world);
     case Verb::kBroadcast:
-      return strategy == Strategy::kChain ? BroadcastChain(rank, world, root)
-                                          : BroadcastTree(rank, world, root);
+      return BroadcastByHosts(strategy, root, place);
     case Verb::kReduce:
       return Mirrored(ScheduleFor(Verb::kBroadcast, strategy, root, place));
   }

@@ -1,16 +1,59 @@
 #include "dense/hierarchy.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 
 namespace ringwood {
 namespace {
 
+// One slot's way through the hosts: the rank of each host that adds it up and passes it on.
+struct Line {
+  int slot = 0;
+  std::vector<int> agents;  // by host
+};
+// lines[p]: those that begin to be added up on host p, and are complete on the one before it.
+using Lines = std::vector<std::vector<Line>>;
+
+Lines LinesOfSlices(const Hosts& hosts) {
+  const int count = static_cast<int>(hosts.size());
+  Lines lines(hosts.size());
+  for (int part = 0; part < count; ++part) {
+    for (int slice = 0; slice < LargestHost(hosts); ++slice) {
+      Line& line = lines[part].emplace_back();
+      line.slot = slice * count + part;
+      for (int host = 0; host < count; ++host) line.agents.push_back(Agent(hosts, host, slice));
+    }
+  }
+  return lines;
+}
+
+// Slot r is complete on rank r.
+Lines LinesOfShares(const Hosts& hosts) {
+  Lines lines(hosts.size());
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    const std::vector<int>& owners = hosts[host];
+    for (size_t i = 0; i < owners.size(); ++i) {
+      Line& line = lines[(host + 1) % hosts.size()].emplace_back();
+      line.slot = owners[i];
+      for (const std::vector<int>& ranks : hosts) {
+        line.agents.push_back(ranks[i * ranks.size() / owners.size()]);
+      }
+    }
+  }
+  return lines;
+}
+
 // One rank's part, made in the order in which it is run.
 class Maker {
  public:
-  Maker(int rank, const Hosts& hosts) : hosts_(hosts), count_(static_cast<int>(hosts.size())) {
+  Maker(int rank, const Hosts& hosts, Lines lines)
+      : rank_(rank),
+        hosts_(hosts),
+        count_(static_cast<int>(hosts.size())),
+        lines_(std::move(lines)) {
     const auto here = std::find_if(hosts.begin(), hosts.end(), [rank](const auto& ranks) {
       return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
     });
@@ -20,49 +63,54 @@ class Maker {
     const auto self = std::find(here->begin(), here->end(), rank);
     others_.assign(self + 1, here->end());
     others_.insert(others_.end(), here->begin(), self);
-    for (int slice = 0; slice < LargestHost(hosts); ++slice) {
-      (Agent(hosts, host_, slice) == rank ? own_ : foreign_).push_back(slice);
-    }
   }
 
-  Schedule Make() {
+  Maker& Reduce() {
     for (int stage = 0; stage < count_; ++stage) HandOver(Part(-stage));
     for (int stage = 0; stage < count_; ++stage) Reduce(stage, Part(-stage));
-    for (int stage = 0; stage < count_; ++stage) Gather(stage, Part(1 - stage));
-    return std::move(schedule_);
+    return *this;
   }
+  Maker& Gather() {
+    for (int stage = 0; stage < count_; ++stage) Gather(stage, Part(1 - stage));
+    return *this;
+  }
+  Schedule Take() { return std::move(schedule_); }
 
  private:
   int Part(int shift) const { return (host_ + shift + count_) % count_; }
-  int Slot(int slice, int part) const { return slice * count_ + part; }
-  int AgentAfter(int slice) const { return Agent(hosts_, (host_ + 1) % count_, slice); }
-  int AgentBefore(int slice) const { return Agent(hosts_, (host_ + count_ - 1) % count_, slice); }
+  int AgentHere(const Line& line) const { return line.agents[host_]; }
+  int AgentAfter(const Line& line) const { return line.agents[Part(1)]; }
+  int AgentBefore(const Line& line) const { return line.agents[Part(-1)]; }
 
   void HandOver(int part) {
-    for (int slice : foreign_) {
-      Add(Op::kSend, Agent(hosts_, host_, slice), Slot(slice, part), 1, true);
+    for (const Line& line : lines_[part]) {
+      if (AgentHere(line) != rank_) Add(Op::kSend, AgentHere(line), line.slot, 1, true);
     }
   }
 
   void Reduce(int stage, int part) {
-    for (int slice : own_) {
-      const int slot = Slot(slice, part);
-      for (int other : others_) Add(Op::kReceiveReduce, other, slot, 1, true);
-      if (stage > 0) Add(Op::kReceiveReduce, AgentBefore(slice), slot, TermsBefore(stage, 0));
-      if (stage + 1 < count_) Add(Op::kSend, AgentAfter(slice), slot, TermsBefore(stage, 1));
+    for (const Line& line : lines_[part]) {
+      if (AgentHere(line) != rank_) continue;
+      for (int other : others_) Add(Op::kReceiveReduce, other, line.slot, 1, true);
+      if (stage > 0) {
+        Add(Op::kReceiveReduce, AgentBefore(line), line.slot, TermsBefore(stage, 0));
+      }
+      if (stage + 1 < count_) {
+        Add(Op::kSend, AgentAfter(line), line.slot, TermsBefore(stage, 1));
+      }
     }
   }
 
   void Gather(int stage, int part) {
     const int all = RanksOf(hosts_);
-    for (int slice : own_) {
-      const int slot = Slot(slice, part);
-      if (stage > 0) Add(Op::kReceive, AgentBefore(slice), slot, all);
-      if (stage + 1 < count_) Add(Op::kSend, AgentAfter(slice), slot, all);
-      for (int other : others_) Add(Op::kSend, other, slot, all);
+    for (const Line& line : lines_[part]) {
+      if (AgentHere(line) != rank_) continue;
+      if (stage > 0) Add(Op::kReceive, AgentBefore(line), line.slot, all);
+      if (stage + 1 < count_) Add(Op::kSend, AgentAfter(line), line.slot, all);
+      for (int other : others_) Add(Op::kSend, other, line.slot, all);
     }
-    for (int slice : foreign_) {
-      Add(Op::kReceive, Agent(hosts_, host_, slice), Slot(slice, part), all);
+    for (const Line& line : lines_[part]) {
+      if (AgentHere(line) != rank_) Add(Op::kReceive, AgentHere(line), line.slot, all);
     }
   }
 
@@ -79,17 +127,28 @@ class Maker {
     schedule_.push_back({op, peer, slot, exact, terms});
   }
 
+  const int rank_;
   const Hosts& hosts_;
   const int count_;  // of hosts
+  const Lines lines_;
   int host_ = 0;
   std::vector<int> others_;
-  std::vector<int> own_, foreign_;  // slices whose agent here is this rank, or another
   Schedule schedule_;
 };
 
 }  // namespace
 
-Schedule HierarchicalAllReduce(int rank, const Hosts& hosts) { return Maker(rank, hosts).Make(); }
+Schedule HierarchicalAllReduce(int rank, const Hosts& hosts) {
+  return Maker(rank, hosts, LinesOfSlices(hosts)).Reduce().Gather().Take();
+}
+
+Schedule HierarchicalReduceScatter(int rank, const Hosts& hosts) {
+  return Maker(rank, hosts, LinesOfShares(hosts)).Reduce().Take();
+}
+
+Schedule HierarchicalAllGather(int rank, const Hosts& hosts) {
+  return Maker(rank, hosts, LinesOfShares(hosts)).Gather().Take();
+}
 
 int HierarchySlots(const Hosts& hosts) {
   return LargestHost(hosts) * static_cast<int>(hosts.size());

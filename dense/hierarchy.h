@@ -20,6 +20,10 @@
 // Order of additions in part p of a slice, deterministic because results repeat bit for bit: on
 // each host the agent, then the ranks after it, modulo L: ((x[a] + x[a+1]) + x[a+2]) + …; then the
 // hosts' sums ((S[p] + S[p+1]) + S[p+2]) + …, modulo H.
+//
+// The halves, for shares of the ranks (dense/shares.h), go the same way: the share of rank r on
+// host h is a slot that is added up from host h+1 on to rank r itself, or spread from there. A NIC
+// carries (H-1)/H S.
 #pragma once
 
 #include "dense/hosts.h"
@@ -30,6 +34,10 @@ namespace ringwood {
 // Slot s of HierarchySlots is part s mod H of slice s / H.
 Schedule HierarchicalAllReduce(int rank, const Hosts& hosts);
 int HierarchySlots(const Hosts& hosts);
+
+// Slot r is the share of rank r: complete there afterwards, or expected there.
+Schedule HierarchicalReduceScatter(int rank, const Hosts& hosts);
+Schedule HierarchicalAllGather(int rank, const Hosts& hosts);
 
 // The rank of host `host` that adds up slice `slice` and knows its sum first there.
 int Agent(const Hosts& hosts, int host, int slice);

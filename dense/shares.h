@@ -3,8 +3,9 @@
 // CutEvenly(n, world) (dense/cut.h), or of given lengths, so that one undoes the other's
 // distribution.
 //
-// Up to kMaxDirectBytes by direct exchange, beyond by rings (dense/direct.h, dense/ring.h); half of
-// an all-reduce's bytes. Order of additions in share s: direct as dense/direct.h says, on a ring
+// Up to kMaxDirectBytes by direct exchange, beyond by a hierarchy where hosts have several ranks,
+// else by rings (dense/direct.h, hierarchy.h, ring.h); half of an all-reduce's bytes. Order of
+// additions in share s: direct and hierarchy as those files say, on a ring
 //     ((x[s+1] + x[s+2]) + …) + x[s], ranks modulo P.
 #pragma once
 

@@ -53,6 +53,41 @@ TEST(Collective, EveryElementLiesInOneSlotOfOneChunk) {
   });
 }
 
+// However ranks were dealt out to hosts, and whoever is the root.
+TEST(Collective, ABroadcastsChainEntersEachHostOnce) {
+  const Hosts placements[] = {
+      {{0, 3, 6}, {1, 4, 7}, {2, 5}}, EvenHosts(8, 4), {{0}, {1, 2, 3}}, OneEach(5)};
+  for (const Hosts& hosts : placements) {
+    const int world = RanksOf(hosts);
+    std::vector<size_t> host_of(world);
+    for (size_t h = 0; h < hosts.size(); ++h) {
+      for (const int rank : hosts[h]) host_of[rank] = h;
+    }
+    for (int root = 0; root < world; ++root) {
+      for (const Verb verb : {Verb::kBroadcast, Verb::kReduce}) {
+        for (const Strategy strategy : {Strategy::kChain, Strategy::kBinomialTree}) {
+          std::vector<Schedule> all;
+          size_t crossing = 0;
+          for (int rank = 0; rank < world; ++rank) {
+            all.push_back(ScheduleFor(verb, strategy, root, {rank, world, hosts}));
+            for (const Step& step : all.back()) {
+              crossing += step.op == Op::kSend && host_of[step.peer] != host_of[rank];
+            }
+          }
+          const Played played = Play(all, OwnContributions(world, 1));
+          ASSERT_TRUE(played.finished && played.drained);
+          if (verb == Verb::kReduce) {
+            EXPECT_EQ(played.slots[root][0], EveryoneOnce(world));
+          } else {
+            for (const auto& slots : played.slots) EXPECT_EQ(slots[0], Contributions({{root, 1}}));
+          }
+          if (strategy == Strategy::kChain) EXPECT_EQ(crossing, hosts.size() - 1);
+        }
+      }
+    }
+  }
+}
+
 TEST(Collective, SlotsOfCodesBeginWithABlock) {
   for (const char* wire : {"int8", "int4"}) {
     for (int world = 2; world <= 33; ++world) {

@@ -107,6 +107,56 @@ TEST(Hierarchy, EveryCardCarriesOneCopy) {
   }
 }
 
+using ScheduleOf = Schedule (*)(int, const Hosts&);
+std::vector<Schedule> Halves(ScheduleOf half, const Hosts& hosts) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < RanksOf(hosts); ++rank) schedules.push_back(half(rank, hosts));
+  return schedules;
+}
+
+// Reduce-scatter, and then all-gather of what it left.
+TEST(Hierarchy, SharesAreCompleteOnTheirRanksAndThenEverywhere) {
+  for (const Hosts& hosts : ManyPlacements()) {
+    const int world = RanksOf(hosts);
+    const Played scattered =
+        Play(Halves(HierarchicalReduceScatter, hosts), OwnContributions(world, world));
+    ASSERT_TRUE(scattered.finished && scattered.drained && scattered.counted) << world;
+    auto shares = scattered.slots;
+    for (int rank = 0; rank < world; ++rank) {
+      for (int slot = 0; slot < world; ++slot) {
+        if (slot != rank) {
+          shares[rank][slot] = {};
+          continue;
+        }
+        ASSERT_EQ(scattered.slots[rank][slot], EveryoneOnce(world)) << rank;
+      }
+    }
+    const Played gathered = Play(Halves(HierarchicalAllGather, hosts), shares);
+    ASSERT_TRUE(gathered.finished && gathered.drained) << world;
+    for (int rank = 0; rank < world; ++rank) {
+      for (int slot = 0; slot < world; ++slot) {
+        ASSERT_EQ(gathered.slots[rank][slot], EveryoneOnce(world)) << rank << " " << slot;
+      }
+    }
+  }
+}
+
+// Of P shares: a ring of all ranks has P-1 on the links between hosts.
+TEST(Hierarchy, SharesCrossEachLinkBetweenHostsOnce) {
+  for (const Hosts& hosts : ManyPlacements()) {
+    const int world = RanksOf(hosts);
+    for (const ScheduleOf half : {HierarchicalReduceScatter, HierarchicalAllGather}) {
+      const std::vector<int> leaving = Leaving(Halves(half, hosts), hosts);
+      for (size_t h = 0; h < hosts.size(); ++h) {
+        // All but those that are complete on the next host, or begin there.
+        const bool scatter = half == HierarchicalReduceScatter;
+        const size_t other = scatter ? h : (h + 1) % hosts.size();
+        EXPECT_EQ(leaving[h], world - static_cast<int>(hosts[other].size()));
+      }
+    }
+  }
+}
+
 TEST(Hierarchy, ExactMessagesStayInsideAHostAndComeBeforeRoundedOnesOfTheirSlot) {
   for (const Hosts& hosts : ManyPlacements()) {
     const std::vector<int> host_of = HostOf(hosts);

@@ -32,11 +32,12 @@ using Starter = void (*)(Transport*, const SharesRequest&, std::function<void(St
 
 template <typename T>
 void RunAll(World& world, Starter start, uint64_t round, DataType type, ReduceOp op,
-            size_t message_bytes, std::vector<std::vector<T>>* data) {
+            size_t message_bytes, std::vector<std::vector<T>>* data, const Hosts& hosts = {}) {
   world.RunAll([&](int rank, std::function<void()> finished) {
     SharesRequest request = RequestOf(rank, world.size(), round, type, (*data)[rank]);
     request.op = op;
     request.message_bytes = message_bytes;
+    request.place.hosts = hosts;
     start(world.transport(rank), request, [finished](Status status) {
       EXPECT_TRUE(status.ok()) << Message(status);
       finished();
@@ -47,11 +48,12 @@ void RunAll(World& world, Starter start, uint64_t round, DataType type, ReduceOp
 class SharesOver : public testing::TestWithParam<Kind> {};
 
 template <typename T>
-void Check(World& world, uint64_t* round, DataType type, size_t count, size_t message_bytes) {
+void Check(World& world, uint64_t* round, DataType type, size_t count, size_t message_bytes,
+           const Hosts& hosts = {}) {
   const int size = world.size();
   std::vector<std::vector<T>> data;
   for (int r = 0; r < size; ++r) data.push_back(ShareValues<T>(count, r));
-  RunAll(world, StartReduceScatter, ++*round, type, ReduceOp::kSum, message_bytes, &data);
+  RunAll(world, StartReduceScatter, ++*round, type, ReduceOp::kSum, message_bytes, &data, hosts);
   const std::vector<Range> shares = CutEvenly(count, size);
   std::vector<T> sum(count);
   for (int r = 0; r < size; ++r) {
@@ -69,7 +71,7 @@ void Check(World& world, uint64_t* round, DataType type, size_t count, size_t me
       if (i < shares[r].begin || i >= shares[r].begin + shares[r].count) data[r][i] = T{77};
     }
   }
-  RunAll(world, StartAllGather, ++*round, type, ReduceOp::kSum, message_bytes, &data);
+  RunAll(world, StartAllGather, ++*round, type, ReduceOp::kSum, message_bytes, &data, hosts);
   for (int r = 0; r < size; ++r) ASSERT_EQ(data[r], sum) << "rank " << r << " of " << size;
 }
 
@@ -92,6 +94,24 @@ TEST_P(SharesOver, LongTensorsTakeRingsOfTheChosenMessages) {
   uint64_t round = 0;
   static_assert(((1 << 20) + 1) * sizeof(float) > kMaxDirectBytes);
   Check<float>(world, &round, DataType::kFloat32, (1 << 20) + 1, 0);
+}
+
+TEST_P(SharesOver, LongTensorsOfHostsWithSeveralRanksTakeTheHierarchy) {
+  for (const Hosts& hosts :
+       {EvenHosts(4, 2), EvenHosts(6, 3), Hosts{{0, 1, 2}, {3}}, Hosts{{0, 2, 4}, {1, 3}}}) {
+    World world(GetParam(), RanksOf(hosts));
+    uint64_t round = 0;
+    for (const size_t count : {size_t{1000}, size_t{50021}, size_t{1 << 20} + 1}) {
+      Check<float>(world, &round, DataType::kFloat32, count, 0, hosts);
+    }
+    for (const Verb verb : {Verb::kReduceScatter, Verb::kAllGather}) {
+      CollectiveSpec spec;
+      spec.verb = verb;
+      spec.elements = 50021;
+      EXPECT_EQ(CollectiveFor(spec, {1, world.size(), hosts}).strategy, Strategy::kHierarchy);
+      EXPECT_EQ(CollectiveFor(spec, {1, world.size()}).strategy, Strategy::kRing);
+    }
+  }
 }
 
 TEST_P(SharesOver, MaximumAndMinimumAreOfTheShareToo) {
