@@ -1,12 +1,13 @@
-// The passes of a dense group over a device's memory: packing, averaging, the digest, and encoding,
-// adding and decoding of codes as one rank of a world makes them. One line of JSON a pass: its time
-// (the median, by events), the bytes it has to move, and its time over that of a plain copy of as
-// many. Of codes what NCCL would move is not in the time.
+// The passes of a dense group over a device's memory: packing, averaging, sums of the ranks of a
+// host, the digest, and encoding, adding and decoding of codes as one rank of a world makes them.
+// One line of JSON a pass: its time (the median, by events), the bytes it has to move, and its time
+// over that of a plain copy of as many. Of codes what NCCL would move is not in the time.
 //
 //     device_dense [elements]        25 million in 60 tensors without any
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,11 @@ namespace {
 constexpr int kTensors = 60;
 constexpr int kWarmUps = 5, kRuns = 30;
 constexpr int kWorlds[] = {2, 8};
+constexpr int kSummands = 8;  // of ranks of one host
 
 // Runs kernels, and stands in for NCCL: what this rank sends comes back to it. The times of that
 // are left out, those of each kernel are added up.
-class LocalCodes : public cuda::CodedDevice {
+class LocalCodes : public cuda::PlanDevice {
  public:
   explicit LocalCodes(cudaStream_t stream) : stream_(stream) {}
   Status Prepare() {
@@ -37,15 +39,16 @@ class LocalCodes : public cuda::CodedDevice {
   Status Encode(const cuda::EncodeView& view) override {
     return Timed(&encode, cuda::LaunchEncode, view);
   }
-  Status Exchange(const cuda::CodedStep& step, std::byte* staging) override {
-    for (size_t i = 0; i < step.receives.size(); ++i) {
-      const cuda::CodedMessage &from = step.sends[i], &to = step.receives[i];
-      RW_RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(staging + to.at, staging + from.at, to.bytes,
+  Status Exchange(std::span<const cuda::SendView> sends,
+                  std::span<const cuda::ReceiveView> receives) override {
+    for (size_t i = 0; i < receives.size(); ++i) {
+      RW_RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(receives[i].to, sends[i].from, receives[i].bytes,
                                                   cudaMemcpyDeviceToDevice, stream_),
                                   "copy"));
     }
     return OkStatus();
   }
+  Status Sum(const cuda::SumView&) override { return Internal("codes have no plain sums"); }
   Status Add(const cuda::AddView& view) override { return Timed(&add, cuda::LaunchAdd, view); }
   Status Decode(const cuda::DecodeView& view) override {
     return Timed(&decode, cuda::LaunchDecode, view);
@@ -157,6 +160,12 @@ Status Bench::Passes() {
                                                 stream);
                       }));
   Print("pack", seconds, both);
+  const uint64_t slice = elements_ / kSummands;
+  const cuda::SumView sum = {flat_.data(), flat_.data() + slice, kSummands - 1, slice,
+                             output_.data()};
+  RW_ASSIGN_OR_RETURN(seconds, Seconds([&] { return cuda::LaunchSum(sum, stream); }));
+  Print("sum of " + std::to_string(kSummands), seconds,
+        static_cast<double>((kSummands + 1) * slice * sizeof(float)));
   RW_ASSIGN_OR_RETURN(seconds, Seconds([&] {
                         return cuda::LaunchWordDigest(flat_.data(), bytes, digest_.data(), stream);
                       }));

@@ -2,21 +2,10 @@
 // it. NCCL moves bytes only, so every rounding is that of dense/lattice/codes.h: the source's.
 // Codes add up as integers, so the result has the same bits whatever hosts the ranks are on.
 //
-// It is a hierarchy (dense/hierarchy.h): a chunk has a slice for each rank of the largest host, and
-// a slice a part for each host. On every host a slice has an agent.
+// A chunk (host_exchanges.h) runs through all of it, then the next one:
 //
 //     encode │ exchange │ add │ exchange │ add │ exchange │ exchange │ decode
 //              inside           between          between    inside
-//
-// A chunk runs through all of it, then the next one.
-//
-//   inside    each rank sends each slice to its agent on this host, which adds
-//   between   the agents of a slice on all hosts exchange its parts: the one of host h adds part h,
-//             and sends the sum to the others
-//   inside    agents send the sums of their slices to the ranks of their host
-//
-// With one rank on each host there is only "between", on a single host only "inside". So a NIC
-// carries one sum of its host's ranks, however many they are.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "dense/hierarchy.h"
+#include "dense/cuda/host_exchanges.h"
 #include "dense/hosts.h"
 #include "dense/lattice/codes.h"
 
@@ -81,17 +70,11 @@ struct CodedPlan {
 
 class CodedPlanMaker {
  public:
-  explicit CodedPlanMaker(const CodedShape& shape) : hosts_(shape.hosts), levels_(shape.levels) {
+  explicit CodedPlanMaker(const CodedShape& shape)
+      : ranks_(RanksOf(shape.hosts)),
+        largest_host_(LargestHost(shape.hosts)),
+        exchanges_(shape.hosts, shape.rank) {
     plan_.shape = shape;
-    for (size_t h = 0; h < hosts_.size(); ++h) {
-      const auto found = std::find(hosts_[h].begin(), hosts_[h].end(), shape.rank);
-      if (found == hosts_[h].end()) continue;
-      host_ = h;
-      // Every rank begins with the next one, so that not all send to the same.
-      neighbours_.assign(found + 1, hosts_[h].end());
-      neighbours_.insert(neighbours_.end(), hosts_[h].begin(), found);
-    }
-    mine_ = SlicesOf(shape.rank);
   }
 
   CodedPlan Make(uint64_t chunk_packs) && {
@@ -104,25 +87,18 @@ class CodedPlanMaker {
   }
 
  private:
-  // Slices whose agent a rank of this host is: they follow each other.
-  struct Slices {
-    uint64_t first = 0, count = 0;
+  // Sums of parts from `first` on, which lie one after the other.
+  struct Staged {
+    StagedSum sum;
+    uint64_t first = 0;
   };
-  Slices SlicesOf(int rank) const {
-    Slices slices;
-    for (int s = 0; s < LargestHost(hosts_); ++s) {
-      if (Agent(hosts_, static_cast<int>(host_), s) != rank) continue;
-      if (slices.count++ == 0) slices.first = static_cast<uint64_t>(s);
-    }
-    return slices;
-  }
-  int AgentOf(uint64_t host, uint64_t slice) const {
-    return Agent(hosts_, static_cast<int>(host), static_cast<int>(slice));
-  }
 
   // Of `parts` parts of the chunk.
   uint64_t Bytes(int width, uint64_t parts) const {
     return PackedBytes(parts * part_packs_ * kPackBlocks, width);
+  }
+  uint64_t At(const Staged& staged, uint64_t part) const {
+    return staged.sum.at + Bytes(staged.sum.width, part - staged.first);
   }
   uint64_t Take(uint64_t bytes) {
     constexpr uint64_t kAlign = 256;  // as CUDA's own allocations
@@ -137,113 +113,93 @@ class CodedPlanMaker {
     plan_.steps.push_back(std::move(step));
     return plan_.steps.back();
   }
-  void Send(CodedStep& step, const CodedMessage& message) {
-    step.sends.push_back(message);
-    plan_.sent_bytes += message.bytes;
-  }
 
   void AddChunk(uint64_t first, uint64_t blocks) {
-    const uint64_t hosts = hosts_.size(), slices = static_cast<uint64_t>(LargestHost(hosts_));
-    const uint64_t parts = slices * hosts;
+    const uint64_t parts = exchanges_.parts(), hosts = exchanges_.hosts();
     part_packs_ = (blocks / kPackBlocks + parts - 1) / parts;
     chunk_ = {};
     chunk_.first = first;
     chunk_.blocks = blocks;
     end_ = 0;
-    const StagedSum codes = {Take(Bytes(Width(1), parts)), Width(1)};
+    const Staged codes = {{Take(Bytes(Width(1), parts)), Width(1)}};
     CodedStep& encode = Append(CodedOp::kEncode);
     encode.packs = parts * part_packs_;
-    encode.result = codes;
-    StagedSum sums = {codes.at, Width(RanksOf(hosts_))};  // of a rank alone: its codes
-    if (parts > 1) sums.at = Take(Bytes(sums.width, parts));
+    encode.result = codes.sum;
+    Staged sums = {{codes.sum.at, Width(ranks_)}};  // of a rank alone: its codes
+    if (parts > 1) sums.sum.at = Take(Bytes(sums.sum.width, parts));
     // Of this rank's slices, by all ranks of this host.
-    StagedSum here = codes;
-    if (slices > 1) {
-      here = {sums.at + Bytes(sums.width, mine_.first * hosts), sums.width};
+    Staged here = codes;
+    if (largest_host_ > 1) {
+      const Parts mine = exchanges_.mine();
+      here = {{At(sums, mine.first), sums.sum.width}, mine.first};
       if (hosts > 1) {
-        here.width = Width(static_cast<int>(slices));
-        here.at = Take(Bytes(here.width, mine_.count * hosts));
+        here.sum.width = Width(largest_host_);
+        here.sum.at = Take(Bytes(here.sum.width, mine.count));
       }
-      AddInside(codes, here);
+      const uint64_t came = Receive(exchanges_.AddInside(), codes);
+      AppendAdd(codes, mine, came, exchanges_.neighbours(), here);
     }
-    if (hosts > 1) ExchangeBetween(here, sums);
-    if (slices > 1) GatherInside(sums);
-    Append(CodedOp::kDecode).result = sums;
-  }
-
-  void AddInside(const StagedSum& codes, const StagedSum& here) {
-    const uint64_t hosts = hosts_.size(), mine = Bytes(codes.width, mine_.count * hosts);
-    const uint64_t came = Take(neighbours_.size() * mine);
-    CodedStep& exchange = Append(CodedOp::kExchange);
-    for (size_t i = 0; i < neighbours_.size(); ++i) {
-      const Slices theirs = SlicesOf(neighbours_[i]);
-      Send(exchange, {neighbours_[i], codes.at + Bytes(codes.width, theirs.first * hosts),
-                      Bytes(codes.width, theirs.count * hosts)});
-      exchange.receives.push_back({neighbours_[i], came + i * mine, mine});
-    }
-    CodedStep& add = Append(CodedOp::kAdd);
-    add.own = codes.at + Bytes(codes.width, mine_.first * hosts);
-    add.rest = came;
-    add.others = static_cast<int>(neighbours_.size());
-    add.width = codes.width;
-    add.packs = mine_.count * hosts * part_packs_;
-    add.result = here;
-  }
-
-  void ExchangeBetween(const StagedSum& here, const StagedSum& sums) {
-    const uint64_t hosts = hosts_.size();
-    const uint64_t part = Bytes(here.width, 1), summed = Bytes(sums.width, 1);
-    const uint64_t came = Take(mine_.count * (hosts - 1) * part);
-    CodedStep exchange, gather;
-    for (uint64_t distance = 1; distance < hosts; ++distance) {
-      const uint64_t host = (host_ + distance) % hosts;
-      for (uint64_t s = 0; s < mine_.count; ++s) {
-        const uint64_t slice = mine_.first + s;
-        const int agent = AgentOf(host, slice);
-        Send(exchange, {agent, here.at + (s * hosts + host) * part, part});
-        exchange.receives.push_back({agent, came + (s * (hosts - 1) + distance - 1) * part, part});
-        Send(gather, {agent, sums.at + (slice * hosts + host_) * summed, summed});
-        gather.receives.push_back({agent, sums.at + (slice * hosts + host) * summed, summed});
+    if (hosts > 1) {
+      const uint64_t came = Receive(exchanges_.AddBetween(), here);
+      const uint64_t others = hosts - 1;
+      for (uint64_t s = 0; s < exchanges_.slices(); ++s) {
+        AppendAdd(here, {exchanges_.Final(s), 1}, came + Bytes(here.sum.width, s * others),
+                  static_cast<int>(others), sums);
       }
+      Gather(exchanges_.GatherBetween(), sums);
     }
-    const auto append = [&](CodedStep& messages) {
-      CodedStep& step = Append(CodedOp::kExchange);
-      step.sends = std::move(messages.sends);
-      step.receives = std::move(messages.receives);
-    };
-    append(exchange);
-    for (uint64_t s = 0; s < mine_.count; ++s) {
-      CodedStep& add = Append(CodedOp::kAdd);
-      add.own = here.at + (s * hosts + host_) * part;
-      add.rest = came + s * (hosts - 1) * part;
-      add.others = static_cast<int>(hosts) - 1;
-      add.width = here.width;
-      add.packs = part_packs_;
-      add.result = {sums.at + ((mine_.first + s) * hosts + host_) * summed, sums.width};
-    }
-    append(gather);
+    if (largest_host_ > 1) Gather(exchanges_.GatherInside(), sums);
+    Append(CodedOp::kDecode).result = sums.sum;
   }
 
-  void GatherInside(const StagedSum& sums) {
-    const uint64_t hosts = hosts_.size();
-    const auto message = [&](int peer, const Slices& slices) {
-      return CodedMessage{peer, sums.at + Bytes(sums.width, slices.first * hosts),
-                          Bytes(sums.width, slices.count * hosts)};
-    };
+  // Where the first of what comes lies, to be added.
+  uint64_t Receive(const PartExchange& messages, const Staged& from) {
     CodedStep& step = Append(CodedOp::kExchange);
-    for (const int neighbour : neighbours_) {
-      Send(step, message(neighbour, mine_));
-      step.receives.push_back(message(neighbour, SlicesOf(neighbour)));
+    Send(messages, from, &step);
+    uint64_t parts = 0;
+    for (const PartMessage& message : messages.receives) parts += message.parts.count;
+    const uint64_t came = Take(Bytes(from.sum.width, parts));
+    uint64_t at = came;
+    for (const PartMessage& message : messages.receives) {
+      const uint64_t bytes = Bytes(from.sum.width, message.parts.count);
+      step.receives.push_back({message.peer, at, bytes});
+      at += bytes;
+    }
+    return came;
+  }
+
+  void Gather(const PartExchange& messages, const Staged& sums) {
+    CodedStep& step = Append(CodedOp::kExchange);
+    Send(messages, sums, &step);
+    for (const PartMessage& message : messages.receives) {
+      step.receives.push_back({message.peer, At(sums, message.parts.first),
+                               Bytes(sums.sum.width, message.parts.count)});
     }
   }
 
-  int Width(int terms) const { return LatticeWidth(levels_, terms); }
+  void Send(const PartExchange& messages, const Staged& from, CodedStep* step) {
+    for (const PartMessage& message : messages.sends) {
+      const uint64_t bytes = Bytes(from.sum.width, message.parts.count);
+      step->sends.push_back({message.peer, At(from, message.parts.first), bytes});
+      plan_.sent_bytes += bytes;
+    }
+  }
 
-  const Hosts& hosts_;
-  const int levels_;
-  uint64_t host_ = 0;
-  std::vector<int> neighbours_;  // the other ranks of this host, beginning after this one
-  Slices mine_;
+  void AppendAdd(const Staged& own, const Parts& parts, uint64_t rest, int others,
+                 const Staged& to) {
+    CodedStep& add = Append(CodedOp::kAdd);
+    add.own = At(own, parts.first);
+    add.rest = rest;
+    add.others = others;
+    add.width = own.sum.width;
+    add.packs = parts.count * part_packs_;
+    add.result = {At(to, parts.first), to.sum.width};
+  }
+
+  int Width(int terms) const { return LatticeWidth(plan_.shape.levels, terms); }
+
+  const int ranks_, largest_host_;
+  const HostExchanges exchanges_;
   CodedPlan plan_;
   // Of the chunk that is made.
   CodedStep chunk_;

@@ -1,13 +1,13 @@
-// Runs the steps of a CodedPlan: what each kernel sees, and what NCCL moves. What a device does
-// stands behind CodedDevice, so that tests run the same text over memory of the host.
+// Runs the steps of a CodedPlan: what each kernel sees, and what is moved.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "base/status.h"
 #include "dense/cuda/coded_plan.h"
-#include "dense/cuda/lattice_view.h"
+#include "dense/cuda/plan_device.h"
 
 namespace ringwood::cuda {
 
@@ -24,18 +24,8 @@ struct CodedMemory {
   BlockReach less = 0;           // LatticeSource's
 };
 
-// In the order of calls, as on one stream.
-class CodedDevice {
- public:
-  virtual ~CodedDevice() = default;
-  virtual Status Encode(const EncodeView& view) = 0;
-  virtual Status Exchange(const CodedStep& step, std::byte* staging) = 0;
-  virtual Status Add(const AddView& view) = 0;
-  virtual Status Decode(const DecodeView& view) = 0;
-};
-
 inline Status RunStep(const CodedPlan& plan, const CodedStep& step, const CodedMemory& memory,
-                      CodedDevice* device) {
+                      PlanDevice* device) {
   const uint64_t begin = step.first * kLatticeBlock;
   const uint64_t elements =
       std::min<uint64_t>(step.blocks * kLatticeBlock, plan.shape.elements - begin);
@@ -55,8 +45,17 @@ inline Status RunStep(const CodedPlan& plan, const CodedStep& step, const CodedM
       view.codes = result;
       return device->Encode(view);
     }
-    case CodedOp::kExchange:
-      return device->Exchange(step, memory.staging);
+    case CodedOp::kExchange: {
+      std::vector<SendView> sends;
+      for (const CodedMessage& message : step.sends) {
+        sends.push_back({message.peer, memory.staging + message.at, message.bytes});
+      }
+      std::vector<ReceiveView> receives;
+      for (const CodedMessage& message : step.receives) {
+        receives.push_back({message.peer, memory.staging + message.at, message.bytes});
+      }
+      return device->Exchange(sends, receives);
+    }
     case CodedOp::kAdd: {
       AddView view;
       view.own = {words(step.own), step.width};

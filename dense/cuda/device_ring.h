@@ -6,9 +6,10 @@
 // stream of its own, after what the caller's stream held, and a callback of CUDA's posts the
 // answer. The ring lives for one epoch; a new epoch makes a new one, from a new id.
 //
-// The order of NCCL's additions depends on its algorithm, so results equal those of a host ring to
+// Long sums of fp32 of hosts with several ranks are added by kernels of ours (sum_plan.h), all
+// others by NCCL, in an order that depends on its algorithm: results equal those of a host ring to
 // rounding only; all ranks have the same bits, which the digest proves. Sums of codes are added by
-// kernels of ours: they have the bits of a host's.
+// kernels of ours (coded_plan.h): they have the bits of a host's.
 #pragma once
 
 #include <functional>
@@ -74,8 +75,8 @@ class DeviceRing {
   virtual ~DeviceRing() = default;  // closes
 
   // Calls made before the ring stands wait for it. The result's digest is WordDigest of the
-  // output (word_digest.h), and with codes of both reaches, too; `sent_bytes` is a ring's, whatever
-  // NCCL chose, with codes that of dense/cuda/coded_plan.h.
+  // output (word_digest.h), and with codes of both reaches, too; `sent_bytes` is that of the plan,
+  // and where NCCL adds that of a ring, whatever it chose.
   virtual void AllReduce(const DeviceReduction& reduction,
                          std::function<void(StatusOr<AllReduceResult>)> done) = 0;
   virtual void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) = 0;

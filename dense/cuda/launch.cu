@@ -9,6 +9,7 @@
 #include "dense/cuda/digest_step.h"
 #include "dense/cuda/lattice_step.h"
 #include "dense/cuda/parts_step.h"
+#include "dense/cuda/sum_step.h"
 
 namespace ringwood::cuda {
 namespace {
@@ -35,6 +36,11 @@ template <typename Wide>
 __global__ void __launch_bounds__(kThreads) UnpackKernel(PartsView parts, UnpackPass<Wide> pass) {
   CudaThread thread;
   PassParts(thread, pass, parts);
+}
+
+__global__ void __launch_bounds__(kThreads) SumKernel(SumView view) {
+  CudaThread thread;
+  SumElements(thread, view);
 }
 
 __global__ void __launch_bounds__(kThreads) EncodeKernel(EncodeView view) {
@@ -68,7 +74,7 @@ cudaError_t Unpack(const PartsView& parts, const float* flat, Wide total, cudaSt
 
 cudaError_t LoadDenseKernels() {
   return LoadKernels(WordDigestKernel, PackKernel, UnpackKernel<float>, UnpackKernel<double>,
-                     EncodeKernel, AddKernel, DecodeKernel);
+                     SumKernel, EncodeKernel, AddKernel, DecodeKernel);
 }
 
 cudaError_t LaunchPack(const PartsView& parts, float weight, const float* owed, float* flat,
@@ -85,6 +91,12 @@ cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total
   const float narrow = static_cast<float>(total);
   if (static_cast<double>(narrow) == total) return Unpack(parts, flat, narrow, stream);
   return Unpack(parts, flat, total, stream);
+}
+
+cudaError_t LaunchSum(const SumView& view, cudaStream_t stream) {
+  if (view.elements == 0) return cudaSuccess;
+  SumKernel<<<GridFor(view.elements, kThreads), kThreads, 0, stream>>>(view);
+  return cudaGetLastError();
 }
 
 cudaError_t LaunchEncode(const EncodeView& view, cudaStream_t stream) {

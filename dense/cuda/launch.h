@@ -7,6 +7,7 @@
 
 #include "dense/cuda/lattice_view.h"
 #include "dense/cuda/parts.h"
+#include "dense/cuda/sum_view.h"
 
 namespace ringwood::cuda {
 
@@ -27,6 +28,9 @@ cudaError_t LaunchPack(const PartsView& parts, float weight, const float* owed, 
 // All parts from `flat`, one launch: flat / total; zeros with total 0.
 cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total,
                          cudaStream_t stream);
+
+// Plain sums (dense/cuda/sum_step.h).
+cudaError_t LaunchSum(const SumView& view, cudaStream_t stream);
 
 // The passes over codes (dense/cuda/lattice_step.h).
 cudaError_t LaunchEncode(const EncodeView& view, cudaStream_t stream);

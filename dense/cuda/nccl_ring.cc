@@ -7,6 +7,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "dense/cuda/coded_run.h"
 #include "dense/cuda/launch.h"
 
 namespace ringwood {
@@ -26,7 +27,7 @@ Status NcclRing::Start() {
   if (options_.world == 1) return OkStatus();
   aborter_ = std::make_unique<Loop>("rw-nccl-abort");
   RW_RETURN_IF_ERROR(communicator_.Join(options_.world, options_.id));
-  coded_.Use(communicator_.get());
+  plans_.Use(communicator_.get());
   Watch();
   return OkStatus();
 }
@@ -88,7 +89,7 @@ void NcclRing::Pump() {
       status = Issue(call, sequence);
     } else {
       auto& [sequence, call] = *running_.rbegin();
-      issuing_ = call.next_step < call.plan.steps.size();
+      issuing_ = call.next_step < call.steps();
       status = issuing_ ? GoOn(call, sequence) : Finish(call, sequence);
     }
     if (!status.ok()) return Fail(status);
@@ -115,9 +116,9 @@ Status NcclRing::Issue(RingCall& call, uint64_t sequence) {
   call.deadline = Now() + Seconds(options_.timeout_seconds);
   RW_RETURN_IF_ERROR(call.produced->Await(stream_.get()));
   if (call.coded()) {
-    call.plan =
+    call.codes =
         cuda::CodedPlanFor({options_.rank, options_.hosts, LatticeLevels(r.codes.bits), r.count});
-    RW_RETURN_IF_ERROR(Annotate(coded_.Reserve(call.plan), call.Name()));
+    RW_RETURN_IF_ERROR(Annotate(plans_.Reserve(call.codes.staging_bytes), call.Name()));
     return notices_.Clear(sequence, stream_.get(), call.Name());
   }
   if (options_.world == 1 || r.count == 0) {
@@ -125,6 +126,11 @@ Status NcclRing::Issue(RingCall& call, uint64_t sequence) {
     return FromCuda(
         cudaMemcpyAsync(r.output, r.input, call.bytes(), cudaMemcpyDeviceToDevice, stream_.get()),
         call.Name());
+  }
+  const bool plain_sum = call.reduce && r.type == DataType::kFloat32 && r.op == ReduceOp::kSum;
+  if (plain_sum && cuda::SumsByHost(options_.hosts, r.count)) {
+    call.sums = cuda::SumPlanFor(options_.hosts, options_.rank, r.count);
+    return Annotate(plans_.Reserve(call.sums.staging * sizeof(float)), call.Name());
   }
   const nccl::Library& library = communicator_.library();
   const int result = call.reduce
@@ -136,6 +142,21 @@ Status NcclRing::Issue(RingCall& call, uint64_t sequence) {
 }
 
 Status NcclRing::GoOn(RingCall& call, uint64_t sequence) {
+  const size_t step = call.next_step++;
+  RW_RETURN_IF_ERROR(
+      Annotate(call.coded() ? RunCoded(call, step, sequence) : RunSum(call, step), call.Name()));
+  return communicator_.Called(plans_.TakeResult(), call.Name());
+}
+
+Status NcclRing::RunSum(const RingCall& call, size_t step) {
+  const DeviceReduction& r = call.reduction;
+  return cuda::RunStep(call.sums.steps[step],
+                       {static_cast<const float*>(r.input), static_cast<float*>(r.output),
+                        reinterpret_cast<float*>(plans_.staging())},
+                       &plans_);
+}
+
+Status NcclRing::RunCoded(const RingCall& call, size_t step, uint64_t sequence) {
   const DeviceReduction& r = call.reduction;
   cuda::CodedMemory memory;
   memory.values = static_cast<const float*>(r.input);
@@ -146,10 +167,8 @@ Status NcclRing::GoOn(RingCall& call, uint64_t sequence) {
   memory.less = r.codes.less;
   memory.output = static_cast<float*>(r.output);
   memory.most = notices_.most(sequence);
-  memory.staging = coded_.staging();
-  const cuda::CodedStep& step = call.plan.steps[call.next_step++];
-  RW_RETURN_IF_ERROR(Annotate(cuda::RunStep(call.plan, step, memory, &coded_), call.Name()));
-  return communicator_.Called(coded_.TakeResult(), call.Name());
+  memory.staging = plans_.staging();
+  return cuda::RunStep(call.codes, call.codes.steps[step], memory, &plans_);
 }
 
 Status NcclRing::Finish(const RingCall& call, uint64_t sequence) {

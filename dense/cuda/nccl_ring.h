@@ -3,7 +3,7 @@
 // dense/cuda/ring_thread.h gives the ring its thread.
 //
 // Between two calls NCCL has to have taken the first; so the ring polls it, and while it does,
-// later calls wait in a queue. A call of codes is several steps, each of which waits for the one
+// later calls wait in a queue. A call with a plan is several steps, each of which waits for the one
 // before in the same way. Only for sources that are built with CUDA.
 #pragma once
 
@@ -18,9 +18,9 @@
 #include "base/cuda/runtime.h"
 #include "base/loop.h"
 #include "base/status.h"
-#include "dense/cuda/coded_nccl.h"
 #include "dense/cuda/device_ring.h"
 #include "dense/cuda/nccl_communicator.h"
+#include "dense/cuda/nccl_device.h"
 #include "dense/cuda/ring_call.h"
 #include "dense/cuda/ring_notices.h"
 
@@ -47,7 +47,9 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
   void Pump();
   bool Settled();  // NCCL is ready for the next call; false: asked again soon, or failed
   Status Issue(RingCall& call, uint64_t sequence);
-  Status GoOn(RingCall& call, uint64_t sequence);          // the next step of its plan
+  Status GoOn(RingCall& call, uint64_t sequence);  // the next step of its plan
+  Status RunSum(const RingCall& call, size_t step);
+  Status RunCoded(const RingCall& call, size_t step, uint64_t sequence);
   Status Finish(const RingCall& call, uint64_t sequence);  // after NCCL: digest, notice
   void Ended(uint64_t sequence);
   void Watch();
@@ -61,7 +63,7 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
   std::unique_ptr<Loop> aborter_;  // ncclCommAbort may hang: it gets a thread of its own
   CudaStream stream_;              // collectives
   RingNotices notices_;
-  CodedNccl coded_{communicator_.library(), stream_};
+  NcclDevice plans_{communicator_.library(), stream_};
   std::deque<RingCall> waiting_;
   std::map<uint64_t, RingCall> running_;  // by sequence; on the stream, or being put there
   uint64_t next_ = 0;

@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "dense/cuda/coded_plan.h"
 #include "dense/cuda/device_ring.h"
+#include "dense/cuda/sum_plan.h"
 
 namespace ringwood {
 
@@ -28,14 +29,17 @@ struct RingCall {
   std::function<void(StatusOr<AllReduceResult>)> done;
   std::unique_ptr<CudaEvent> produced;  // the producer's stream when the call was made
   TimePoint deadline;                   // once NCCL has it
-  cuda::CodedPlan plan;                 // of codes
-  size_t next_step = 0;                 // of the plan
+  // Steps of ours, of at most one of the two; NCCL's own all-reduce and broadcasts have none.
+  cuda::CodedPlan codes;
+  cuda::SumPlan sums;
+  size_t next_step = 0;
 
   bool coded() const { return reduction.codes.bits != 0; }
   std::string Name() const {
     return absl::StrFormat("%s of round %d group %d over NCCL", reduce ? "all-reduce" : "broadcast",
                            reduction.round, reduction.group);
   }
+  size_t steps() const { return codes.steps.size() + sums.steps.size(); }
   uint64_t bytes() const { return reduction.count * SizeOf(reduction.type); }
 };
 
@@ -82,7 +86,8 @@ inline Status CheckCall(const RingCall& call, int world) {
 inline AllReduceResult ResultOf(const RingCall& call, int world, const RingFindings& findings) {
   const uint64_t around = world - 1;
   AllReduceResult result;
-  result.sent_bytes = call.coded() ? call.plan.sent_bytes : 2 * around * call.bytes() / world;
+  result.sent_bytes = call.steps() > 0 ? call.codes.sent_bytes + call.sums.sent_bytes
+                                       : 2 * around * call.bytes() / world;
   if (call.reduce) result.digest = findings.output;
   if (!call.coded()) return result;
   result.digest = Combine(Combine(findings.output, findings.reach), findings.next_reach);

@@ -1,4 +1,4 @@
-#include "dense/cuda/coded_nccl.h"
+#include "dense/cuda/nccl_device.h"
 
 #include <algorithm>
 
@@ -7,8 +7,7 @@
 
 namespace ringwood {
 
-Status CodedNccl::Reserve(const cuda::CodedPlan& plan) {
-  const uint64_t bytes = plan.staging_bytes;
+Status NcclDevice::Reserve(uint64_t bytes) {
   if (bytes <= staging_.size()) return OkStatus();
   DeviceBuffer<std::byte> larger;  // twice, so that what is outgrown adds up to as much at most
   RW_RETURN_IF_ERROR(
@@ -18,20 +17,24 @@ Status CodedNccl::Reserve(const cuda::CodedPlan& plan) {
   return OkStatus();
 }
 
-Status CodedNccl::Encode(const cuda::EncodeView& view) {
-  return FromCuda(cuda::LaunchEncode(view, stream_.get()), "encode gradients");
-}
-Status CodedNccl::Add(const cuda::AddView& view) {
-  return FromCuda(cuda::LaunchAdd(view, stream_.get()), "add codes");
-}
-Status CodedNccl::Decode(const cuda::DecodeView& view) {
-  return FromCuda(cuda::LaunchDecode(view, stream_.get()), "decode sums");
+Status NcclDevice::Exchange(std::span<const cuda::SendView> sends,
+                            std::span<const cuda::ReceiveView> receives) {
+  if (sends.empty() && receives.empty()) return OkStatus();
+  result_ = nccl::Exchange(library_, communicator_, sends, receives, stream_.get());
+  return OkStatus();
 }
 
-Status CodedNccl::Exchange(const cuda::CodedStep& step, std::byte* staging) {
-  if (step.sends.empty()) return OkStatus();  // and then there is nothing to receive
-  result_ = nccl::Exchange(library_, communicator_, step, staging, stream_.get());
-  return OkStatus();
+Status NcclDevice::Sum(const cuda::SumView& view) {
+  return FromCuda(cuda::LaunchSum(view, stream_.get()), "add gradients");
+}
+Status NcclDevice::Encode(const cuda::EncodeView& view) {
+  return FromCuda(cuda::LaunchEncode(view, stream_.get()), "encode gradients");
+}
+Status NcclDevice::Add(const cuda::AddView& view) {
+  return FromCuda(cuda::LaunchAdd(view, stream_.get()), "add codes");
+}
+Status NcclDevice::Decode(const cuda::DecodeView& view) {
+  return FromCuda(cuda::LaunchDecode(view, stream_.get()), "decode sums");
 }
 
 }  // namespace ringwood
