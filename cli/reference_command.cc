@@ -53,6 +53,9 @@ constexpr VariableText kVariables[] = {
     {"LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE", "trainers, `ringwood.horovod`",
      "The number of ranks on this host"},
     {"GROUP_RANK", "trainers", "The host's number, from 0"},
+    {"GROUP_WORLD_SIZE", "the Python package",
+     "The number of hosts, as torchrun says it; of several the first rank of each starts a "
+     "reducer"},
     {"MASTER_ADDR, MASTER_PORT", "trainers",
      "The first host's address, and a port that is kept free there"},
     {"RINGWOOD_RESTART", "trainers", "Restarts so far, of the job plus of this rank alone"},

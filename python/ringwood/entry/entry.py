@@ -15,7 +15,7 @@ import time
 
 from ..errors import InvalidError, UnavailableError
 from ..library import load
-from .own_server import OwnServer
+from .own_server import OwnReducer, OwnServer
 
 # By which a process knows that it is a rank: of Ringwood's options, and of launchers that are refused with a word on
 # what is missing, where each of their processes would train alone.
@@ -29,10 +29,10 @@ _HEARING_SECONDS = 10  # for the others to hear that rank 0 has no server: the s
 
 
 class Entry:
-    """`variables`: what `ringwood run` would have set beside those that are there. `server`: this process's, or None."""
+    """`variables`: what `ringwood run` would have set beside those that are there. `servers`: this process's."""
 
-    def __init__(self, variables=None, server=None, alone=False):
-        self._variables, self._server, self._alone = variables or {}, server, alone
+    def __init__(self, variables=None, servers=(), alone=False):
+        self._variables, self._servers, self._alone = variables or {}, servers, alone
 
     @contextlib.contextmanager
     def environment(self):
@@ -49,8 +49,8 @@ class Entry:
                     os.environ[name] = value
 
     def close(self):
-        server, self._server = self._server, None
-        if server is not None:
+        servers, self._servers = self._servers, ()
+        for server in servers:
             server.close(linger=not self._alone)
 
 
@@ -70,7 +70,7 @@ def _alone():
     sys.stderr.write("ringwood: nothing started this process as a rank of a job, so it trains alone. For more ranks: "
                      "ringwood run -np 4 -- python train.py\n")
     return Entry({"RINGWOOD_COORDINATOR": server.address, "RINGWOOD_TOKEN": server.token, "RANK": "0", "WORLD_SIZE": "1"},
-                 server, alone=True)
+                 [server], alone=True)
 
 
 def _by_torch(given):
@@ -81,12 +81,26 @@ def _by_torch(given):
             _torch[:] = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:3]
         store, rank, world = _torch
         _meetings[0] += 1
-        server, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, world, keeps=True)
+        hosts = _hosts_of_torchrun()
+        server, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, world, True, hosts)
     except RuntimeError as error:
         raise UnavailableError(f"no server is named in RINGWOOD_COORDINATOR, and torch's store at "
                                f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} did not say where rank 0 has "
                                f"one: {error}") from error
-    return Entry(variables, server)
+    servers = [] if server is None else [server]
+    if hosts and os.environ["LOCAL_RANK"] == "0":
+        servers.append(OwnReducer(variables["RINGWOOD_COORDINATOR"], variables["RINGWOOD_TOKEN"],
+                                  int(os.environ["GROUP_RANK"]), hosts, rank, variables["RINGWOOD_HOST"]))
+    return Entry(variables, servers)
+
+
+def _hosts_of_torchrun():
+    """How many, if torchrun has said so and there are several: then the first rank of each starts a reducer, so that
+    sparse entries are added up before they leave the host (sparse/tree.h). 0: no reducers."""
+    if any(name not in os.environ for name in ("GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK")):
+        return 0
+    hosts = int(os.environ["GROUP_WORLD_SIZE"])
+    return hosts if hosts > 1 else 0
 
 
 def prefix():
@@ -94,14 +108,14 @@ def prefix():
     return f"ringwood/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
-def meet(store, key, rank, world, keeps=False):
+def meet(store, key, rank, world, keeps=False, reducers=0):
     """(the server, where this rank starts it, the variables that `ringwood run` would have set). `key`: of the store, and
-    of this meeting; `keeps`: see OwnServer."""
+    of this meeting; `keeps` and `reducers`: see OwnServer."""
     heard = f"{key}/heard"
     server = None
     if rank == 0:
         try:
-            server = OwnServer(keeps)
+            server = OwnServer(keeps, reducers)
             offer = {"coordinator": server.address, "token": server.token, "host": _machine()}
         except (OSError, InvalidError, UnavailableError) as error:
             store.set(key, json.dumps({"error": str(error)}))

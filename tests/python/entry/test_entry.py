@@ -96,7 +96,7 @@ def test_nothing_is_left_of_one_that_is_killed(tmp_path):
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
 def test_a_server_that_is_gone_or_hangs_does_not_hold_up_the_end(how, tmp_path):
     script = ("import os, signal, ringwood, ringwood.torch as rw; from ringwood import job; rw.init(); rw.allreduce(1)\n"
-              f"os.killpg(job.current()._entry._server._process.pid, signal.{how})\n"
+              f"os.killpg(job.current()._entry._servers[0]._process.pid, signal.{how})\n"
               "try:\n    rw.shutdown()\nexcept ringwood.UnavailableError as error:\n    print('heard:', error)\n"
               "print('over')")
     ended = run([sys.executable, "-c", script], TMPDIR=str(tmp_path))
@@ -119,6 +119,32 @@ def test_an_exception_is_the_programs_own(tmp_path):
 def test_ranks_that_torchs_variables_name_find_each_other(tmp_path):
     outputs = together("entered.py", "gloo", ranks=3, TMPDIR=str(tmp_path))
     assert all(f"rank {rank} of 3 entered twice" in output for rank, output in enumerate(outputs)), outputs
+    wait_until_nothing_is_left(tmp_path)
+
+
+OF_TWO_HOSTS = """
+import os, runpy, sys
+rank = int(os.environ["RANK"])
+os.environ |= {"LOCAL_RANK": str(rank % 2), "GROUP_RANK": str(rank // 2), "GROUP_WORLD_SIZE": "2",
+               "RINGWOOD_HOST": f"h{rank // 2}"}
+import ringwood.torch as rw
+from ringwood import job
+rw.init()
+started = [b"--reducer-index" in open(f"/proc/{server._process.pid}/cmdline", "rb").read()
+           for server in job.current()._entry._servers]
+print(f"rank {rank} has started {started}", flush=True)
+rw.shutdown()
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("changes", [{}, {"RINGWOOD_NETWORK_INTERFACE": "lo"}], ids=["", "interface"])
+def test_the_first_rank_of_each_of_torchruns_hosts_starts_a_reducer(changes, tmp_path):
+    script = tmp_path / "of_two_hosts.py"
+    script.write_text(OF_TWO_HOSTS)
+    outputs = together(script, JOBS / "entered.py", ranks=4, TMPDIR=str(tmp_path), **changes)
+    for rank, (output, started) in enumerate(zip(outputs, ("[False, True]", "[]", "[True]", "[]"))):
+        assert f"rank {rank} has started {started}" in output and f"rank {rank} of 4 entered twice" in output, output
     wait_until_nothing_is_left(tmp_path)
 
 
@@ -155,7 +181,7 @@ def test_rank_0_without_a_server_stays_until_all_have_heard_why(monkeypatch):
     from ringwood.entry import entry
     from ringwood.errors import UnavailableError
 
-    def none(_keeps):
+    def none(_keeps, _reducers):
         raise OSError("no memory")
 
     monkeypatch.setattr(entry, "OwnServer", none)
