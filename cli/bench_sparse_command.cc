@@ -36,7 +36,7 @@ struct SparseFlags {
   std::vector<double> densities;
   bool json = false;
   InnerRunFlags run{.workers = 4};
-  int servers = 1;
+  int servers = 0;  // not given
 };
 
 using MethodResult = std::pair<std::string, SelectBenchResult>;
@@ -162,8 +162,8 @@ Status Launch(CommandContext* context, SparseFlags* flags) {
                                         "--merge=" + bench.merge,
                                         absl::StrFormat("--rounds=%d", bench.rounds)};
   if (flags->json) arguments.push_back("--json");
-  return InnerRun(context, flags->run, {{"--servers", std::to_string(flags->servers)}},
-                  std::move(arguments));
+  const std::string servers = flags->servers > 0 ? std::to_string(flags->servers) : "";
+  return InnerRun(context, flags->run, {{"--servers", servers}}, std::move(arguments));
 }
 
 }  // namespace
@@ -208,9 +208,10 @@ void AddBenchSparseCommand(Command bench, CommandContext* context) {
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).ShowDefault();
-  command.Value("--servers", &flags->servers, "Start this many reducers, on the workers' hosts")
+  command
+      .Value("--servers", &flags->servers,
+             "Start this many reducers, on the workers' hosts; without it one on each")
       .Takes("NUMBER")
-      .ShowDefault()
       .Within(1, 16384);
   command.Run(context, [context, flags] { return Launch(context, flags.get()); });
 }

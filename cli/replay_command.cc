@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "cli/flags/session_flags.h"
 #include "cli/inner_run.h"
+#include "launch/host_list.h"
 #include "measure/replay_trainer.h"
 #include "plan/model/model_profile.h"
 
@@ -15,7 +18,7 @@ namespace ringwood {
 namespace {
 
 struct ReplayFlags {
-  ReplayOptions replay;
+  ReplayOptions replay = {.servers = 0};  // not given
   double forward_ms = 0;
   bool json = false;
   // For `run`, as they stand.
@@ -47,8 +50,8 @@ void AddReplayFlags(Command command, ReplayFlags* flags) {
   add("--density", &replay.density, "SHARE", "Send this share of a sparse tensor")
       .ShowDefault()
       .Within(1e-9, 1.0);
-  add("--servers", &replay.servers, "NUMBER", "Start this many servers (reducers)")
-      .ShowDefault()
+  add("--servers", &replay.servers, "NUMBER",
+      "Start this many servers (reducers); without it one on each host")
       .Within(1, 16384);
   add("--seed", &replay.seed, "NUMBER", "Make the gradients from this seed").ShowDefault();
   command.Switch("--json", &flags->json, "Print one line of JSON");
@@ -72,8 +75,13 @@ std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
 }
 
 // A replay is `ringwood run` with a trainer of ours, so it is passed to that command.
-Status LaunchReplay(CommandContext* context, const ReplayFlags& flags) {
+Status LaunchReplay(CommandContext* context, ReplayFlags flags) {
   RW_RETURN_IF_ERROR(ReadModelProfile(flags.replay.profile).status());
+  if (flags.replay.servers == 0) {
+    RW_ASSIGN_OR_RETURN(const std::vector<Host> hosts, HostsGiven(flags.run.hosts, ""));
+    RW_ASSIGN_OR_RETURN(const std::vector<HostRanks> places, PlaceRanks(hosts, flags.run.workers));
+    flags.replay.servers = static_cast<int>(places.size());
+  }
   return InnerRun(context, flags.run,
                   {{"--servers", std::to_string(flags.replay.servers)},
                    {"--planner", flags.planner},

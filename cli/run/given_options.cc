@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Status CheckNumbers(const RunFlags& flags) {
-  const RunOptions& run = flags.run;
+// `run` has its servers.
+Status CheckNumbers(const RunFlags& flags, const RunOptions& run) {
   const int least = flags.elastic ? 0 : 1;
   if (!flags.no_server && (run.servers < least || run.servers > kMaxRanks)) {
     return Invalid(absl::StrFormat("--servers must be %d to %d", least, kMaxRanks));
@@ -131,7 +131,6 @@ StatusOr<RunOptions> RunOptionsGiven(const CommandContext& context, const RunFla
     return Invalid(
         "no command to run; write it last, after --: ringwood run -np 4 -- python train.py");
   }
-  RW_RETURN_IF_ERROR(CheckNumbers(flags));
   RunOptions run = flags.run;
   run.command = context.trailing;
   run.directory = context.directory;
@@ -143,6 +142,9 @@ StatusOr<RunOptions> RunOptionsGiven(const CommandContext& context, const RunFla
   // A number that is none is refused there; 0 takes the slots of the hosts, spares included.
   const int spares = flags.ranks > 0 ? flags.elastic_run.spares : 0;
   RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, flags.ranks + spares));
+  // Where a host has none, each of its workers sends to the other hosts' (sparse/tree.h).
+  run.servers = flags.servers >= 0 ? flags.servers : static_cast<int>(run.places.size());
+  RW_RETURN_IF_ERROR(CheckNumbers(flags, run));
   RW_RETURN_IF_ERROR(CheckNetwork(run));
   run.tls = !flags.no_server && (flags.tls || !OnLoopback(run));
   std::istringstream words(flags.rsh);

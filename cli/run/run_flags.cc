@@ -25,10 +25,11 @@ void AddPlaceFlags(Command command, RunFlags* flags) {
       "Call this ringwood on the other hosts; without it this program's path");
   add("-x,--export", &flags->exports, "NAME[=VALUE]",
       "Give the ranks this variable (repeatable); without VALUE the launcher's own");
-  add("--servers", &run.servers, "NUMBER",
-      "Start this many servers; each is a reducer, the first coordinates and keeps the store. With "
-      "--elastic a process of its own does, and there may be none")
-      .ShowDefault();
+  add("--servers", &flags->servers, "NUMBER",
+      "Start this many servers, without it one on each host; each is a reducer, the first "
+      "coordinates and keeps the store. With --elastic a process of its own does, and there may be "
+      "none")
+      .AtLeast(0);
   add("--max-memory", &run.max_memory, "BYTES",
       "Refuse a job whose reducers may need more memory than this in a server, e.g. 4G; without "
       "it there is no limit")

@@ -13,6 +13,7 @@ namespace ringwood {
 
 struct RunFlags {
   int ranks = 0;
+  int servers = -1;  // not given
   std::string hosts, host_file;
   std::string rsh = "ssh";
   std::string remote_program;

@@ -33,6 +33,25 @@ TEST(Run, EveryRankKnowsItsPlaceAndRankZeroIsNotPrefixed) {
       << run.out;
 }
 
+TEST(Run, EachHostHasAServerUnlessANumberIsGiven) {
+  const auto plan = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"run", "--dry-run", "--trusted-fabric", "--network-interface",
+                                 "lo", "--rsh", "false"});
+    flags.insert(flags.end(), {"--", "true"});
+    const Finished run = RunProgram(flags);
+    return run.out + run.err;
+  };
+  EXPECT_THAT(plan({"-np", "3"}), HasSubstr("servers: 1, the first on host localhost"));
+  EXPECT_THAT(plan({"-H", "h1:2,h2:2"}), HasSubstr("servers: 2, the first on host h1"));
+  EXPECT_THAT(plan({"-np", "2", "-H", "h1:2,h2:2"}), HasSubstr("servers: 1, the first on host h1"));
+  EXPECT_THAT(plan({"-H", "h1:2,h2:2", "--elastic"}),
+              HasSubstr("servers: 2, and a coordinator on host h1"));
+  EXPECT_THAT(plan({"-H", "h1:2,h2:2", "--elastic", "--servers", "0"}), HasSubstr("servers: 0"));
+  EXPECT_THAT(plan({"-H", "h1:2,h2:2", "--servers", "1"}), HasSubstr("servers: 1"));
+  EXPECT_THAT(plan({"-np", "1", "--servers", "0"}), HasSubstr("--servers must be 1 to"));
+  EXPECT_THAT(plan({"-H", "h1:2,h2:2", "--store", "s", "--stores", "2"}), HasSubstr("servers: 2"));
+}
+
 TEST(Run, FlagsOfSparseTensorsReachTheRanksAndWinOverTheEnvironment) {
   const std::string echo =
       "echo $RINGWOOD_SPARSE_KEEP $RINGWOOD_SPARSE_CHUNK $RINGWOOD_CLIP_NORM "
