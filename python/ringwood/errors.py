@@ -91,7 +91,10 @@ def error_of(code, sentence):
 
 
 def sentence_of(error):
-    """One line for the other ranks: the exception, and where it was raised."""
+    """One line for the other ranks: the exception, and where it was raised, or called this package."""
     frames = traceback.extract_tb(error.__traceback__)
+    own = os.path.dirname(__file__) + os.sep
+    while len(frames) > 1 and frames[-1].filename.startswith(own):
+        frames.pop()
     place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}{': ' if str(error) else ''}{error}{place}"

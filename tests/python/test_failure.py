@@ -2,6 +2,7 @@
 
 import re
 import sys
+import textwrap
 
 import pytest
 
@@ -101,3 +102,17 @@ def test_a_training_from_a_loader_resumes_to_the_same_bits(tmp_path):
 def test_the_exit_code_says_whether_a_restart_helps(ending, code, told):
     ended = run([sys.executable, "-c", f"from ringwood import ending, errors\nending.install()\n{ending}"])
     assert ended.code == code and ended.output.startswith(told), ended.output
+
+
+def test_what_the_others_are_told_of_an_exception_names_the_line_of_the_program():
+    script = """
+        import ringwood
+        from ringwood.errors import sentence_of
+        for raises in lambda: ringwood.Sampler(0, 1), lambda: exec("raise KeyboardInterrupt"):
+            try:
+                raises()
+            except BaseException as error:
+                print(sentence_of(error))"""
+    told = run([sys.executable, "-c", textwrap.dedent(script)]).output.splitlines()
+    assert told[0].startswith("InvalidError: a sampler of 0 samples") and told[0].endswith(" (<string>:4)"), told
+    assert told[1] == "KeyboardInterrupt (<string>:1)", told
