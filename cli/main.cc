@@ -1,9 +1,12 @@
 // The ringwood program: reads the command line and the environment once, and hands them down.
 #include <unistd.h>
 
+#include <climits>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "base/log.h"
 #include "cli/bench_sparse_command.h"
@@ -14,6 +17,7 @@
 #include "cli/reference_command.h"
 #include "cli/replay_command.h"
 #include "cli/simulate_command.h"
+#include "launch/supervision/ending.h"
 
 namespace ringwood {
 extern const char kCommit[];  // written by cmake/commit.cmake
@@ -31,11 +35,27 @@ ringwood::Environment ReadEnvironment() {
   return result;
 }
 
+// UCX 1.13 ends a process whose host has a name of 64 characters, the longest there is: its
+// constructor copies it into as many bytes. docs/troubleshooting.md
+void RefuseLongestHostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  if (gethostname(name, sizeof name) != 0 || strnlen(name, sizeof name) < HOST_NAME_MAX) return;
+  constexpr std::string_view kWhy =
+      "ringwood: this host has a name of 64 characters, and UCX takes 63: give it a shorter one "
+      "(hostnamectl set-hostname NAME)\n";
+  [[maybe_unused]] const ssize_t said = write(STDERR_FILENO, kWhy.data(), kWhy.size());
+  _exit(ringwood::kExitConfiguration);
+}
+
+void BeforeLibraries() {
+  ringwood::HoldStandardDescriptors();
+  RefuseLongestHostName();
+}
+
 }  // namespace
 
 // Before the constructors of libraries, which make descriptors (UCX).
-[[gnu::section(".preinit_array"),
-  gnu::used]] void (*const before_libraries)() = ringwood::HoldStandardDescriptors;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = BeforeLibraries;
 
 int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL);  // one that is ignored leaves no ending of a child to wait for

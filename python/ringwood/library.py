@@ -13,10 +13,11 @@ up and getting it back from a busy thread would cost milliseconds.
 import ctypes
 import operator
 import os
+import socket
 from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32,
                     c_uint64, c_void_p)
 
-from .errors import InternalError, InvalidError, NotFoundError, error_of
+from .errors import InternalError, InvalidError, NotFoundError, RefusedError, error_of
 
 
 class Option(Structure):
@@ -220,6 +221,9 @@ class Library:
     """The loaded library. Calls return normally or raise the matching RingwoodError."""
 
     def __init__(self, path):
+        if len(os.fsencode(socket.gethostname())) > 63:  # UCX ends the process: docs/troubleshooting.md
+            raise RefusedError("this host has a name of 64 characters, and UCX takes 63: give it a shorter one "
+                               "(hostnamectl set-hostname NAME)")
         try:
             self.waits = ctypes.CDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
             self.quick = ctypes.PyDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import JOBS, LIBRARY, ROOT, run, run_job
+from conftest import JOBS, LIBRARY, PROGRAM, ROOT, run, run_job
 
 
 def test_only_c_symbols_are_exported():
@@ -91,3 +91,15 @@ else:
 assert (options.sparse_keep, options.momentum_masking, options.resume, options.wire) == (0.5, -1, 2, b"fp32")
 """])
     assert ended.code == 0, ended.output
+
+
+def test_the_longest_host_name_is_refused_with_the_remedy():
+    """UCX 1.13 ends a process there, before main and inside of dlopen."""
+    import_it = f"exec {sys.executable} -c 'import ringwood.library as library; library.load()'"
+    for command, name, code in ((f"exec {PROGRAM} --version", 64, 78), (import_it, 64, 1), (import_it, 63, 0)):
+        ended = subprocess.run(["unshare", "-u", "sh", "-c", f"hostname {name * 'h'} && {command}"],
+                               capture_output=True, text=True, timeout=60)
+        if "Operation not permitted" in ended.stderr:
+            pytest.skip("a host name of one's own needs root")
+        assert ended.returncode == code, ended.stderr
+        assert ("hostnamectl set-hostname" in ended.stderr) == (name > 63), ended.stderr
