@@ -15,6 +15,7 @@
 #include "proto/job_token.h"
 #include "proto/token.h"
 #include "server/coordinator/kept_record.h"
+#include "server/store/ballast.h"
 #include "server/store/store_directory.h"
 #include "server/whereabouts.h"
 #include "transport/open_fabric.h"
@@ -194,6 +195,7 @@ MembershipOptions JobHost::Membership() const {
 Status JobHost::Coordinate(std::unique_ptr<CoordStore> record) {
   if (!options_.store.empty()) {
     RW_RETURN_IF_ERROR(PrepareStore(options_.store));
+    if (options_.max_store_bytes == 0) KeepBallast(options_.store);
     if (record == nullptr) {
       RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options_.store + "/coordinator", options_.token,
                                                  StorePatience(options_)));

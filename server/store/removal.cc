@@ -34,10 +34,10 @@ StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
   RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory()));
   RW_ASSIGN_OR_RETURN(auto complete, Complete());
   for (Kept& kept : complete) kept.pinned = pins.contains(kept.id) || held_.contains(kept.id);
-  std::vector<CheckpointId> superfluous = Superfluous(std::move(complete), retention_);
-  for (const CheckpointId& id : superfluous) (void)RemoveManifest(id);
+  std::vector<CheckpointId> removed = Superfluous(std::move(complete), retention_);
+  std::erase_if(removed, [this](const CheckpointId& id) { return !RemoveManifest(id).ok(); });
   RemoveUnused();
-  return superfluous;
+  return removed;
 }
 
 // The witness first: what it names is there.

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -19,6 +20,36 @@ def test_a_job_on_a_full_disk_goes_on_and_saves_again_when_space_returns(small_d
     assert newest["step"] == 14 and newest["complete"], listed.output
     for path in (small_disk / "store").rglob("*"):  # for its owner's eyes only
         assert path.is_symlink() or path.stat().st_mode & 0o077 == 0, path
+
+
+SAVES = """
+import numpy as np
+import ringwood
+with ringwood.Session() as session:
+    gradient = np.zeros(10, np.float32)
+    session.register("w", gradient)
+    for step in range(4):
+        session.begin_step(1)
+        session.ready("w")
+        session.finish_step()
+        session.checkpoint({"weights": np.random.default_rng(step).bytes(1 << 20)}, {})
+        session.checkpoint_wait()
+"""
+
+
+@pytest.mark.parametrize("small_disk", [40], indirect=True)
+def test_checkpoints_are_pruned_where_the_disk_has_no_byte_left(small_disk):
+    store = small_disk / "store"
+    run([PROGRAM, "run", "-n", "1", "--store", store, "--keep-checkpoints", "4", "--", sys.executable, "-c", SAVES])
+    with open(small_disk / "other", "wb", buffering=0) as other, pytest.raises(OSError):
+        while True:
+            other.write(bytes(4096))
+    ended = run([PROGRAM, "checkpoint", "prune", "--store", store])
+    assert "removed step 1" in ended.output and "removed step 2" in ended.output, ended.output
+    assert list(jobs_of(store).values()) == [[4, 3]]
+    (small_disk / "other").unlink()
+    run([PROGRAM, "checkpoint", "prune", "--store", store])
+    assert (store / "BALLAST").exists()  # for the next time
 
 
 def jobs_of(store):

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "server/store/ballast.h"
 #include "server/store/checkpoint_store.h"
 #include "server/store/pins.h"
 #include "server/store/store_directory.h"
@@ -55,6 +56,7 @@ StatusOr<PruneResult> PruneStore(const std::string& store_dir, const Retention& 
   RW_RETURN_IF_ERROR(CheckStore(store_dir));
   std::unique_ptr<CheckpointStore> store;
   if (!dry_run) {  // first: nobody else changes the store from here on
+    FreeBallastIfFull(store_dir);
     RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(directory));
     store->Keep(retention);
   }
@@ -79,6 +81,7 @@ StatusOr<PruneResult> PruneStore(const std::string& store_dir, const Retention& 
     RW_ASSIGN_OR_RETURN(const auto unread, store->Unread());
     for (const CheckpointId& id : unread) (void)store->ReadBack(id);  // which remembers the result
     RW_ASSIGN_OR_RETURN(removed, store->Prune());
+    KeepBallast(store_dir);
   }
   for (const CheckpointSummary& summary : list) {
     const bool gone = std::find(removed.begin(), removed.end(), IdOf(summary)) != removed.end();
