@@ -89,6 +89,10 @@ std::vector<Positions> Sampler::ShareOf(const Cut& cut, size_t member) const {
 }
 
 StatusOr<std::optional<std::vector<uint64_t>>> Sampler::Share(int rank, int ahead) const {
+  if (rank < 0) {
+    return Invalid(absl::StrFormat(
+        "samples were asked for rank %d: ranks count from 0 (RANK of the process)", rank));
+  }
   if (ahead < 0 || ahead > options_.ahead) {
     return Refused(absl::StrFormat(
         "samples were asked for %d steps ahead of the last commit, and the sampler was made for "

@@ -107,6 +107,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
 StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   if (receiving_) RW_RETURN_IF_ERROR(BringNothing());
   RW_RETURN_IF_ERROR(CheckComplete(link->slot()));
+  if (!receiving_) RW_RETURN_IF_ERROR(table_.CheckApart());
   Pipeline* const pipeline = plan_->pipeline();
   observer_->WaitBegun(round(), Now());
   const Status exchanged = pipeline->Wait(Seconds(kLongestWaitSeconds));

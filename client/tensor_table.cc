@@ -1,7 +1,9 @@
 #include "client/tensor_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
@@ -51,6 +53,7 @@ Status TensorTable::Check(const Tensor& tensor) const {
 
 int TensorTable::Add(const Tensor& tensor) {
   names_.insert(tensor.spec.name);
+  apart_ = false;
   tensors_.push_back(std::make_unique<Tensor>(tensor));
   Tensor& added = *tensors_.back();
   if (tensor.device && tensor.spec.route == "auto") {
@@ -63,6 +66,22 @@ int TensorTable::Add(const Tensor& tensor) {
   const double reach = std::min(added.wire_reach, tensors_.front()->wire_reach);
   for (const auto& each : tensors_) each->wire_reach = reach;
   return static_cast<int>(tensors_.size() - 1);
+}
+
+Status TensorTable::CheckApart() const {
+  if (apart_) return OkStatus();
+  std::vector<const Tensor*> by_place = ById();
+  std::ranges::sort(by_place, {}, &Tensor::data);
+  for (size_t i = 1; i < by_place.size(); ++i) {
+    const Tensor& lower = *by_place[i - 1];
+    if (lower.data + lower.spec.elements <= by_place[i]->data) continue;
+    return Invalid(absl::StrFormat(
+        "rank %d: the tensors '%s' and '%s' are in the same memory: each gradient needs memory of "
+        "its own, and weights that two layers share are one tensor, registered once",
+        options_.rank, lower.spec.name, by_place[i]->spec.name));
+  }
+  apart_ = true;
+  return OkStatus();
 }
 
 // The sum of P independent gradients of norm c / sqrt(P) has the norm c.

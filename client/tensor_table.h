@@ -26,7 +26,13 @@ class TensorTable {
   Status Check(const Tensor& tensor) const;
   // After Check was OK. The id: 0, 1, 2, ...
   int Add(const Tensor& tensor);
-  void Rebind(int id, float* data) { tensors_[id]->data = data; }
+  void Rebind(int id, float* data) {
+    apart_ &= data == tensors_[id]->data;
+    tensors_[id]->data = data;
+  }
+  // Whether each gradient has memory of its own. Before all of them are ready two may be in one
+  // place: that of a gradient which is freed, and moves next.
+  Status CheckApart() const;
   void TakeWorld(int world);  // clipping counts with it; the options' until then
 
   bool empty() const { return tensors_.empty(); }
@@ -65,6 +71,7 @@ class TensorTable {
   int world_ = options_.world;
   std::vector<std::unique_ptr<Tensor>> tensors_;  // by id
   std::unordered_set<std::string> names_;
+  mutable bool apart_ = true;  // false: not known, since one was added or moved
 };
 
 }  // namespace ringwood

@@ -30,9 +30,9 @@ RINGWOOD_EXPORT int ringwood_sampler_make(const ringwood_sampler_options* option
 RINGWOOD_EXPORT void ringwood_sampler_free(ringwood_sampler* sampler);
 
 /* The samples of `rank` (RANK of the process) in the step that commits next (`ahead` 0) or so many
- * steps after it; their number is the rank's weight in it and may be 0. `samples` NULL: only the
- * number. RINGWOOD_NOT_FOUND: the pass has no such step, as far as is known before the steps until
- * then have committed; never with `ahead` 0. */
+ * steps after it; their number is the rank's weight in it and may be 0, as that of a rank which is
+ * no member yet. `samples` NULL: only the number. RINGWOOD_NOT_FOUND: the pass has no such step, as
+ * far as is known before the steps until then have committed; never with `ahead` 0. */
 RINGWOOD_EXPORT int ringwood_sampler_next(ringwood_sampler* sampler, int rank, int ahead,
                                           uint64_t* samples, uint64_t capacity, uint64_t* count);
 

@@ -108,6 +108,7 @@ TEST(Sampler, RefusesOptionsAndRanksThatMakeNoSense) {
   EXPECT_FALSE(sampler.Committed(twice, zero).ok());
   EXPECT_FALSE(sampler.Committed(none, none).ok());
   EXPECT_FALSE(sampler.Committed(zero, one).ok());
+  EXPECT_EQ(sampler.Share(-1).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(sampler.State(), before);
 }
 

@@ -63,6 +63,11 @@ with ringwood.Session() as session:
     refused(ringwood.RefusedError, ["moved", "in use"], session.rebind, "moved", None)
     session.finish_step()
     assert good[0] == (session.world - 1) / 2
+    whole = torch.zeros(150)
+    for name, place in ("good", whole[:100]), ("moved", whole[99:149]):
+        session.rebind(name, place)
+        session.ready(name)
+    refused(ringwood.InvalidError, ["good", "moved", "same memory"], session.finish_step)
 session.close()
 session.rebind("moved", None)  # the memory of a session that is closed is nobody's business
 refused(ringwood.RefusedError, ["closed"], session.begin_step)
