@@ -1,5 +1,6 @@
 #include "client/grpc/channel.h"
 
+#include "proto/addresses.h"
 #include "proto/token.h"
 
 namespace ringwood {
@@ -13,7 +14,13 @@ constexpr int kMaxAnswerBytes = 64 << 20;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Access& access,
                                            const OwnConnection& connection) {
-  grpc::ChannelArguments arguments = connection.Arguments();
+  OwnConnection own = connection;
+  // Of several addresses each has that long: of one argument that is set twice gRPC takes the
+  // first.
+  if (own.reconnection && !IsOneAddress(address)) {
+    own.reconnection->attempt_milliseconds = kEagerReconnection.attempt_milliseconds;
+  }
+  grpc::ChannelArguments arguments = own.Arguments();
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   return OpenChannel(address, arguments, access);
 }

@@ -329,6 +329,14 @@ TEST_F(DividedStore, OneThatStandsStillWhileARankConnectsGetsItsStripe) {
   CheckAll(epoch(), 7, 2);
 }
 
+// However long a store that stands still is waited for.
+TEST_F(DividedStore, OfSeveralAddressesOneThatStandsStillIsPassedOver) {
+  const StillRelay relay(main_->port());
+  rank(2).store = MakeGrpcStoreClient(relay.address() + "," + Address(), "", false, Seconds(3600));
+  ASSERT_EQ(SaveAll(7), OkStatus());
+  CheckAll(epoch(), 7, 2);
+}
+
 TEST_F(DividedStore, OneThatStandsStillUnderAStripeIsGivenUp) {
   StillRelay relay(FurtherPort());
   relay.Forward(0, 1 << 20);
