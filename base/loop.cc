@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/synchronization/notification.h"
@@ -38,12 +39,20 @@ thread_local bool on_loop = false;
 Loop::Loop(std::string name, Pace pace)
     : name_(std::move(name)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   RW_CHECK(wake_ >= 0);
-  thread_ = std::thread([this, pace, label = LogLabel()] {
-    SetLogLabel(label);
-    if (pace == Pace::kBackground) GoBehindOthers();
-    pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
-    Run();
-  });
+  try {
+    thread_ = std::thread([this, pace, label = LogLabel()] {
+      SetLogLabel(label);
+      if (pace == Pace::kBackground) GoBehindOthers();
+      pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
+      Run();
+    });
+  } catch (const std::system_error& none) {
+    close(wake_);
+    throw std::system_error(none.code(),
+                            "the thread " + name_ +
+                                " cannot be started; raise the limits of processes and memory "
+                                "(ulimit -u, ulimit -v, and those of the container)");
+  }
 }
 
 Loop::~Loop() {

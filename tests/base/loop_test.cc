@@ -1,5 +1,6 @@
 #include "base/loop.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -8,6 +9,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <list>
+#include <new>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -29,6 +34,29 @@ TEST(Loop, RunsTasksInOrderOnItsOwnThread) {
                   .ok());
   ASSERT_EQ(order.size(), 100u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(Loop, AThreadThatCannotBeStartedIsNamedWithTheRemedy) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's shadow needs the address space";
+#endif
+  rlimit before;
+  getrlimit(RLIMIT_AS, &before);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  std::string why;
+  std::list<Loop> loops;  // the first may get the stacks of threads that have ended
+  setrlimit(RLIMIT_AS, &none);
+  try {
+    while (loops.size() < 100) loops.emplace_back("rw-test");
+  } catch (const std::system_error& refused) {
+    why = refused.what();
+  } catch (const std::bad_alloc&) {
+    why = "no memory for the list";
+  }
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_THAT(why, testing::HasSubstr("the thread rw-test cannot be started"));
+  EXPECT_THAT(why, testing::HasSubstr("ulimit -u"));
 }
 
 struct Standing {
