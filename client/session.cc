@@ -384,6 +384,7 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
     stripe.world = static_cast<uint32_t>(world());
     stripe.incarnation = connection_->incarnation();
     stripe.store = link_->StoreOf(stripe.rank);
+    stripe.grace = link_->grace();
     const TimePoint begun = Now();
     saves_.Completed(checkpoints_->took());
     Status saved;

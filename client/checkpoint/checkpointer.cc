@@ -36,11 +36,12 @@ CheckpointProgress Checkpointer::progress() {
   return progress;
 }
 
-void Checkpointer::Sent(uint64_t bytes, TimePoint begun) {
+void Checkpointer::Sent(uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
+  if (bytes <= progress_.sent) sending_since_ = Now();  // once more
   progress_.sent = bytes;
   if (bytes_per_second_ <= 0) return;
-  const TimePoint due = begun + Seconds(static_cast<double>(bytes) / bytes_per_second_);
+  const TimePoint due = sending_since_ + Seconds(static_cast<double>(bytes) / bytes_per_second_);
   mutex_.AwaitWithTimeout(absl::Condition(&ending_), absl::Seconds(ToSeconds(due - Now())));
 }
 
@@ -65,12 +66,13 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
   progress_.step = stripe.step;
   progress_.bytes = arena_.bytes();
   progress_.sent = 0;
+  sending_since_ = Now();
   progress_.arena_bytes = arena_.capacity();
   busy_ = loop_.Post([this, stripe, begun = Now()] {
     arena_.Complete();
-    Status status = store_->Save(stripe, arena_, Seconds(kSaveSeconds),
-                                 [&](uint64_t bytes) { Sent(bytes, begun); });
-    if (status.ok()) status = store_->Await({stripe.epoch, stripe.step}, Seconds(kAwaitSeconds));
+    const Status status =
+        store_->Keep(stripe, arena_, Seconds(kSaveSeconds), Seconds(kAwaitSeconds),
+                     [&](uint64_t bytes) { Sent(bytes); });
     absl::MutexLock lock(&mutex_);
     if (status.ok()) progress_.seconds = ToSeconds(Now() - begun);
     busy_ = false;

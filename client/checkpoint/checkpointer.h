@@ -72,7 +72,7 @@ class Checkpointer {
   void AwaitIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Ended(const StripeName& stripe, const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps count, and waits for as long as the rate asks for.
-  void Sent(uint64_t bytes, TimePoint begun);
+  void Sent(uint64_t bytes);
 
   StoreClient* const store_;
   const double bytes_per_second_;
@@ -82,6 +82,7 @@ class Checkpointer {
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointProgress progress_ ABSL_GUARDED_BY(mutex_);
+  TimePoint sending_since_ ABSL_GUARDED_BY(mutex_);
   Status last_ ABSL_GUARDED_BY(mutex_);
   Status interrupted_ ABSL_GUARDED_BY(mutex_);
   // Last: its thread ends before the rest is destroyed.

@@ -28,6 +28,7 @@ struct StripeName {
   uint32_t world = 1;
   uint64_t incarnation = 0;
   std::string store = {};  // HOST:PORT of the further store that it goes to; empty: to the main one
+  Duration grace = {};     // so long a main store that is lost is looked for
 };
 
 // An item that a checkpoint has.
@@ -50,6 +51,14 @@ class StoreClient {
 
   // OK when all ranks' stripes and the manifest are durable.
   virtual Status Await(const CheckpointName& name, Duration timeout) = 0;
+
+  // Both, with their timeouts. A main store that is lost meanwhile, and is there again within the
+  // grace, gets the stripe once more.
+  virtual Status Keep(const StripeName& stripe, const Arena& arena, Duration save, Duration await,
+                      const Sent& sent) {
+    RW_RETURN_IF_ERROR(Save(stripe, arena, save, sent));
+    return Await({stripe.epoch, stripe.step}, await);
+  }
 
   // The items of a complete checkpoint that `rank` can load: the shared ones and its own.
   virtual StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName& from,

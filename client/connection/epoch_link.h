@@ -43,6 +43,7 @@ class EpochLink {
   const v1::JoinResponse& joined() const { return joined_; }
   // Where a rank's stripes of checkpoints go; empty: to the coordinator's store.
   std::string StoreOf(uint32_t rank) const;
+  Duration grace() const { return grace_; }  // for a coordinator that is lost
   uint64_t epoch() const { return joined_.epoch(); }
   bool elastic() const { return joined_.elastic(); }
   bool Holds(int rank) const;                          // that rank has the base, or applies it
@@ -96,7 +97,7 @@ class EpochLink {
   Connection* const connection_;
   const int slot_;
   v1::JoinResponse joined_;
-  Duration grace_{};  // for a coordinator that is lost
+  Duration grace_{};
   bool attends_ = false;
   Place place_;
   std::vector<int> slots_;  // by rank

@@ -17,6 +17,7 @@
 #include "client/grpc/failure_watch.h"
 #include "client/grpc/load_item.h"
 #include "client/grpc/store_lines.h"
+#include "proto/attachment.h"
 #include "proto/await_reason.h"
 
 namespace ringwood {
@@ -28,6 +29,7 @@ constexpr double kMeetSeconds = 5;  // a store that does not say it by then is s
 constexpr double kBeginSeconds = 300;
 constexpr double kFirstPauseSeconds = 0.01;  // until the stripe is brought again
 constexpr double kLongestPauseSeconds = 0.3;
+constexpr double kLookSeconds = 0.1;  // between two looks for a store that is lost
 constexpr double kListSeconds = 300;  // the store may be busy with a chunk of every other rank
 constexpr uint64_t kMaxAheadBytes = 4 << 20;  // small items that were not asked for yet
 constexpr size_t kMaxListedItems = 1 << 22;   // far more than a manifest holds
@@ -88,7 +90,9 @@ class GrpcStoreClient : public StoreClient {
       v1::SaveReceipt receipt;
       RW_RETURN_IF_ERROR(SaveAt(*line, stripe, arena, reads, timeout, sent, calls, &receipt));
       if (!receipt.not_begun()) return OkStatus();
-      RW_RETURN_IF_ERROR(IsOver({stripe.epoch, stripe.step}));
+      RW_ASSIGN_OR_RETURN(const v1::AwaitResponse whole,
+                          Ask({stripe.epoch, stripe.step}, Seconds(kListSeconds), {}, "ask"));
+      if (IsOver(whole) && !whole.complete()) return Unavailable(whole.reason());
       if (Now() - begun > Seconds(kBeginSeconds)) {
         return Unavailable(absl::StrFormat(
             "the checkpoint was not begun within %g s: no rank whose stripe goes to the "
@@ -99,17 +103,63 @@ class GrpcStoreClient : public StoreClient {
     }
   }
 
-  // Why the main store has given a checkpoint up; OK: it has not.
-  Status IsOver(const CheckpointName& name) {
+  Status Keep(const StripeName& stripe, const Arena& arena, Duration save, Duration await,
+              const Sent& sent) override {
+    const CheckpointName name{stripe.epoch, stripe.step};
+    std::optional<TimePoint> lost;  // since when
+    for (;;) {
+      Status broken = Save(stripe, arena, save, sent);
+      const bool there = lost && broken.code() == StatusCode::kAlreadyExists;
+      if (broken.ok() || there) {
+        const StatusOr<v1::AwaitResponse> answer = AwaitAnswer(name, await);
+        if (answer.ok()) return OutcomeOf(*answer);
+        broken = answer.status();
+        lost.reset();
+      }
+      if (stripe.grace <= Duration::zero() || !MayBeTheConnection(broken.code())) return broken;
+      if (!lost) lost = Now();
+      if (Now() - *lost >= stripe.grace) return broken;
+      RW_ASSIGN_OR_RETURN(const v1::AwaitResponse found,
+                          Find(name, broken, *lost + stripe.grace, stripe.grace));
+      if (IsOver(found)) return OutcomeOf(found);
+    }
+  }
+
+  // What the main store says of a checkpoint, once it is there again.
+  StatusOr<v1::AwaitResponse> Find(const CheckpointName& name, const Status& broken, TimePoint end,
+                                   Duration grace) {
+    for (;;) {
+      std::this_thread::sleep_for(Seconds(kLookSeconds));  // a session that closes waits so long
+      const auto answer = Ask(name, end - Now(), Duration::zero(), "ask");
+      if (answer.ok() || !MayBeTheConnection(answer.status().code())) return answer;
+      if (Now() >= end) {
+        return Unavailable(absl::StrFormat("%s; and in %g s it was not started again",
+                                           Message(broken), ToSeconds(grace)));
+      }
+    }
+  }
+
+  // The main store waits for `patience` until the checkpoint is over.
+  StatusOr<v1::AwaitResponse> Ask(const CheckpointName& name, Duration timeout, Duration patience,
+                                  const char* what) {
     grpc::ClientContext context;
-    const Calls::Scope scope(&calls_, &context, Seconds(kListSeconds));
+    const Calls::Scope scope(&calls_, &context, timeout);
     v1::AwaitRequest request;
     request.set_epoch(name.epoch);
     request.set_step(name.step);
+    request.set_timeout_seconds(ToSeconds(patience));
     v1::AwaitResponse response;
-    RW_RETURN_IF_ERROR(calls_.Translate(stub_->Await(&context, request, &response), What("ask")));
-    if (response.complete() || response.reason() == kStripesMissing) return OkStatus();
-    return Unavailable(response.reason());
+    RW_RETURN_IF_ERROR(calls_.Translate(stub_->Await(&context, request, &response), What(what)));
+    return response;
+  }
+  StatusOr<v1::AwaitResponse> AwaitAnswer(const CheckpointName& name, Duration timeout) {
+    return Ask(name, timeout, timeout * 9 / 10, "wait");  // its answer says more than our deadline
+  }
+  static bool IsOver(const v1::AwaitResponse& answer) {
+    return answer.complete() || answer.reason() != kStripesMissing;
+  }
+  static Status OutcomeOf(const v1::AwaitResponse& answer) {
+    return answer.complete() ? OkStatus() : Unavailable("not complete: " + answer.reason());
   }
 
   Status SaveAt(const StoreLine& line, const StripeName& stripe, const Arena& arena, bool reads,
@@ -165,16 +215,8 @@ class GrpcStoreClient : public StoreClient {
   }
 
   Status Await(const CheckpointName& name, Duration timeout) override {
-    grpc::ClientContext context;
-    const Calls::Scope scope(&calls_, &context, timeout);
-    v1::AwaitRequest request;
-    request.set_epoch(name.epoch);
-    request.set_step(name.step);
-    request.set_timeout_seconds(ToSeconds(timeout) *
-                                0.9);  // its answer says more than our deadline
-    v1::AwaitResponse response;
-    RW_RETURN_IF_ERROR(calls_.Translate(stub_->Await(&context, request, &response), What("wait")));
-    return response.complete() ? OkStatus() : Unavailable("not complete: " + response.reason());
+    RW_ASSIGN_OR_RETURN(const v1::AwaitResponse answer, AwaitAnswer(name, timeout));
+    return OutcomeOf(answer);
   }
 
   StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName& from, uint32_t rank) override {

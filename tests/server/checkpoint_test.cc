@@ -137,7 +137,7 @@ TEST_F(CheckpointTest, AnotherEpochsProcessCannotSave) {
   auto store = CheckpointStore::Open(directory_);
   ASSERT_TRUE(store.ok()) << store.status();
   StripeCollector collector = MakeCollector(store->get());
-  EXPECT_EQ(Save(&collector, 1, 10, 1000).code(), StatusCode::kAborted) << "before any epoch";
+  EXPECT_EQ(Save(&collector, 1, 10, 1000).code(), StatusCode::kUnavailable) << "before any epoch";
   collector.SetEpoch(Record(3));
   EXPECT_EQ(Save(&collector, 2, 10, 1000).code(), StatusCode::kAborted);
   auto impostor = Chunk(3, 10, 0, "weights", v1::SCOPE_SHARED, 1, 0, "x");
@@ -145,7 +145,21 @@ TEST_F(CheckpointTest, AnotherEpochsProcessCannotSave) {
   EXPECT_EQ(collector.Begin(impostor).status().code(), StatusCode::kAborted);
   EXPECT_TRUE(Save(&collector, 3, 10, 1000).ok());
   collector.Fence();
-  EXPECT_EQ(Save(&collector, 3, 20, 1000).code(), StatusCode::kAborted);
+  EXPECT_EQ(Save(&collector, 3, 20, 1000).code(), StatusCode::kUnavailable);
+}
+
+// Ranks that had not heard of it bring their stripes once more.
+TEST_F(CheckpointTest, WhatAStoreThatWasStartedAgainHasIsCompleteAndStays) {
+  auto store = CheckpointStore::Open(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  StripeCollector before = MakeCollector(store->get()), after = MakeCollector(store->get());
+  before.SetEpoch(Record(3));
+  ASSERT_TRUE(Save(&before, 3, 10, 1000).ok());
+  after.SetEpoch(Record(3));
+  EXPECT_EQ(SaveRank(&after, 3, 10, 1, StateAt(10, 1000)).code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(after.Outcome(3, 10), OkStatus());
+  after.Fence();
+  EXPECT_EQ(*Load(**store, 10), StateAt(10, 1000));
 }
 
 // Ranks 0 and 1 of epoch 3, and the epoch after it: of these processes, which go on from there.

@@ -84,6 +84,7 @@ void PartDoor::RemoveOne(const CheckpointId& id) {
   Log(LogLevel::kInfo,
       absl::StrFormat("the part of step %d (epoch %d) is no longer needed", id.step, id.epoch));
   store_->Remove(id);
+  collector_->Forget(id);
 }
 
 grpc::ServerUnaryReactor* PartDoor::Remove(grpc::CallbackServerContext*,
@@ -220,7 +221,9 @@ void PartDoor::Left(uint64_t call) {
     gatherings_.erase(found);
     stream->End(Aborted("the caller went away"));
   }
+  if (!collector_->UnderWay().contains(id)) return;
   collector_->GiveUp(id, Aborted("the main store gave it up"));
+  collector_->Forget(id);
 }
 
 void PartDoor::Close(const Status& why) {

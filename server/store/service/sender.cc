@@ -6,7 +6,10 @@ namespace ringwood {
 
 Status CheckSender(const v1::EpochRecord& record, uint64_t epoch, uint32_t rank,
                    uint64_t incarnation) {
-  if (record.epoch() == 0 || epoch != record.epoch()) {
+  if (record.epoch() == 0) {  // who was in this one may be told to join again
+    return Unavailable("no epoch runs here yet: its members are awaited");
+  }
+  if (epoch != record.epoch()) {
     return Aborted(absl::StrFormat("rank %d saves in epoch %d, which is over (now: %d)", rank,
                                    epoch, record.epoch()));
   }

@@ -8,7 +8,8 @@
 
 namespace ringwood {
 
-// Aborted: the epoch is over (also while `record` is of epoch 0), or another process has the rank.
+// Aborted: the epoch is over, or another process has the rank. Unavailable while `record` is of
+// epoch 0: before all members have come back to a server that was started again, it is not known.
 Status CheckSender(const v1::EpochRecord& record, uint64_t epoch, uint32_t rank,
                    uint64_t incarnation);
 

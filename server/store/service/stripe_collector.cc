@@ -143,6 +143,10 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
   }
   FailMissed(id, first.incarnation());
   const bool begins = !open_.contains(id);
+  if (begins && store_->reader().Head(id).ok()) {  // by a process that this one came after
+    outcomes_[id] = OkStatus();
+    return AlreadyExists(absl::StrFormat("the checkpoint of step %d is complete", id.step));
+  }
   if (begins) RW_RETURN_IF_ERROR(CheckRoom());
   if (quota_ != nullptr && begins) quota_->Measure();
   if (begins) open_[id].crew = crews_.at(id.epoch);

@@ -77,6 +77,8 @@ class StripeCollector {
   bool IsTooEarly(const v1::SaveChunk& first) const;
   // Fails a checkpoint that is not complete.
   void GiveUp(const CheckpointId& id, const Status& why) { Fail(id, why); }
+  // Of a further store: how it ended. The main one knows, and may begin it once more.
+  void Forget(const CheckpointId& id) { outcomes_.erase(id); }
 
   // Of the main store: what the further ones are to be told, of each checkpoint. It begins, and its
   // parts are wanted (PartCame); or it failed before they were all there.

@@ -1,0 +1,145 @@
+// A coordinator that is killed and started again while its ranks save: the checkpoint is complete
+// when it is back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "client/grpc/parts.h"
+#include "client/session.h"
+#include "tests/cli/restarted_coordinator.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 2;
+
+// Two ranks of a job, that have taken a step.
+class SavingRanks {
+ public:
+  using Act = std::function<void(Session*)>;
+
+  SavingRanks(const std::string& address, double grace, double rate_mb, const Act& act) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads_.emplace_back([=, this] { Run(address, rank, grace, rate_mb, act); });
+    }
+  }
+  ~SavingRanks() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  static void Run(const std::string& address, int rank, double grace, double rate_mb,
+                  const Act& act) {
+    SessionOptions options;
+    options.coordinator = address;
+    options.rank = rank;
+    options.world = kRanks;
+    options.coordinator_grace_seconds = grace;
+    options.checkpoint_rate_mb = rate_mb;
+    options.log_level = "error";
+    auto parts = MakeParts(options);
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    auto session = Session::Open(options, *std::move(parts));
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::vector<float> gradient(1000, 1);
+    Tensor tensor;
+    tensor.spec = {"w", gradient.size(), "sparse", 0.01};
+    tensor.data = gradient.data();
+    ASSERT_TRUE((*session)->Register(tensor).ok());
+    ASSERT_TRUE((*session)->Ready(0).ok());
+    const auto step = (*session)->FinishStep();
+    ASSERT_TRUE(step.ok()) << step.status();
+    act(session->get());
+    (void)(*session)->Close("");
+  }
+
+  std::vector<std::thread> threads_;
+};
+
+// Each rank's weights, in several pieces.
+const std::vector<std::byte> kWeights(2 * kRanks * kPieceBytes);
+Status Save(Session* session) {
+  return session->Checkpoint({{"weights", true, std::span(kWeights)}});
+}
+
+TEST(InterruptedSave, OneThatBeginsWithoutACoordinatorWaitsForIt) {
+  RestartedCoordinator coordinator({"--servers", "0"});
+  absl::BlockingCounter stepped(kRanks), begun(kRanks);
+  absl::Notification killed;
+  const SavingRanks ranks(coordinator.address(), 60, 0, [&](Session* session) {
+    stepped.DecrementCount();
+    killed.WaitForNotification();
+    EXPECT_TRUE(Save(session).ok());
+    begun.DecrementCount();
+    const Status ended = session->CheckpointWait();
+    EXPECT_TRUE(ended.ok()) << ended;
+  });
+  stepped.Wait();
+  coordinator.Kill();
+  killed.Notify();
+  begun.Wait();
+  coordinator.Start();
+}
+
+TEST(InterruptedSave, OneThatIsUnderWayIsBroughtAgain) {
+  RestartedCoordinator coordinator({"--servers", "0"});
+  absl::BlockingCounter saving(kRanks);
+  const SavingRanks ranks(coordinator.address(), 60, 4, [&](Session* session) {
+    EXPECT_TRUE(Save(session).ok());
+    while (session->checkpoint_progress().sent == 0) std::this_thread::yield();
+    saving.DecrementCount();
+    const Status ended = session->CheckpointWait();
+    EXPECT_TRUE(ended.ok()) << ended;
+  });
+  saving.Wait();
+  coordinator.Kill();
+  coordinator.Start();
+}
+
+TEST(InterruptedSave, AStripeThatTheStoreHadIsBroughtAgain) {
+  RestartedCoordinator coordinator({"--servers", "0"});
+  absl::Notification saved, back;
+  const SavingRanks ranks(coordinator.address(), 60, 0, [&](Session* session) {
+    if (session->rank() == 1) back.WaitForNotification();
+    EXPECT_TRUE(Save(session).ok());
+    if (session->rank() == 0) {
+      while (session->checkpoint_progress().sent < kWeights.size() / kRanks) {
+        std::this_thread::yield();
+      }
+      saved.Notify();
+    }
+    const Status ended = session->CheckpointWait();
+    EXPECT_TRUE(ended.ok()) << ended;
+  });
+  saved.WaitForNotification();
+  coordinator.Kill();
+  coordinator.Start();
+  back.Notify();
+}
+
+TEST(InterruptedSave, OneForWhichNoCoordinatorComesBackEndsWithTheGrace) {
+  RestartedCoordinator coordinator({"--servers", "0", "--failure-timeout", "1"});
+  absl::BlockingCounter stepped(kRanks);
+  absl::Notification killed;
+  const SavingRanks ranks(coordinator.address(), 0.3, 0, [&](Session* session) {
+    stepped.DecrementCount();
+    killed.WaitForNotification();
+    (void)Save(session);
+    EXPECT_THAT(Message(session->CheckpointWait()), HasSubstr("was not started again"));
+  });
+  stepped.Wait();
+  coordinator.Kill();
+  killed.Notify();
+}
+
+}  // namespace
+}  // namespace ringwood
