@@ -34,10 +34,6 @@ class Canvas:
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}" '
                           f'stroke-width="{width}"/>')
 
-    def rect(self, x, y, width, height, style):
-        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
-                          f'class="{style}"/>')
-
     def dot(self, x, y, radius, style, tip=""):
         self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" class="{style}">'
                           f'<title>{html.escape(tip)}</title></circle>')

@@ -19,7 +19,6 @@ MOST = 1000000  # samples of a pass: none ends
 
 class StoreJob(Job):
     def __init__(self, folder, ranks, elastic=True, **options):
-        self.resumed_at = 0
         super().__init__(folder, ranks, elastic=False, command=([TRAINER], [STEP, MOST, EVERY]), **options)
 
     def reported(self):
