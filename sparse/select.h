@@ -66,7 +66,7 @@ class TopK {
   float* end_value() { return value_.data() + size_; }
   void Add(uint64_t count) { size_ += count; }
 
-  // Removes NaN and Inf from the list and counts them; needed after OfferWord, before any call but
+  // Removes NaN and Inf from the list and counts them; needed after Add, before any call but
   // another offer.
   void Settle();
 

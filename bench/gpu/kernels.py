@@ -9,7 +9,7 @@ NUMBERS = {"registers": r"Used (\d+) registers", "shared_bytes": r"(\d+) bytes s
 
 
 def short(mangled):
-    """The kernel's own name in a mangled one, with its template's argument: DivideKernel<d>."""
+    """The kernel's own name in a mangled one, with its template's argument: UnpackKernel<d>."""
     found = re.search(r"\d(\w+?Kernel)(?:I(\w)E)?", mangled)
     if not found:
         return mangled

@@ -28,8 +28,8 @@ struct Outcome {
   uint64_t messages = 0;
 };
 
-// A schedule that waits for what never comes is a deadlock: kAborted, naming who waits for whom in
-// which play. A message with another slot than expected is kCorrupt. Other errors are CheckScene's.
+// A schedule that waits for what never comes is a deadlock: Aborted, naming who waits for whom in
+// which play. A message with another slot than expected is Corrupt. Other errors are CheckScene's.
 StatusOr<Outcome> Simulate(const Scene& scene);
 
 // Where a plan is played.

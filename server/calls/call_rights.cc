@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned kMembers = kRankRole | kServerRole;
 constexpr unsigned kReaders = kRankRole | kObserverRole;
 
-// A member of a role joins in that role only, which the message tells (JoinsAs).
+// A member of a role joins in that role only, which the message tells (Claimant).
 constexpr CallRight kRights[] = {
     {"/ringwood.v1.Coordinator/Join", kMembers},
     {"/ringwood.v1.Coordinator/Attend", kMembers},

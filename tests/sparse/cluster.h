@@ -29,7 +29,7 @@ struct SparseJob {
   uint64_t seed = 1;
   int shards = 1;
   int first = 0;      // reducer
-  uint64_t keep = 0;  // k_down; 0: k
+  uint64_t keep = 0;  // 0: k
 };
 
 inline SparseGroup GroupOf(const SparseJob& job) {
