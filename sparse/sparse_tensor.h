@@ -58,7 +58,6 @@ class SparseTensor {
 
   bool pending() const { return pending_; }
   uint64_t elements() const { return elements_; }
-  uint64_t k() const { return topk_.k(); }
   void set_k(uint64_t k);  // a new density; not while pending
   // Whether accepted picks clear the momentum (DGC's momentum factor masking); on at first. Without
   // it the velocity of an applied entry is kept.

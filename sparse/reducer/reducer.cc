@@ -22,10 +22,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
  public:
   Service(Transport* transport, const TreeShape& shape, int node, std::vector<SparseGroup> groups,
           std::function<void(Status)> on_error)
-      : transport_(transport),
-        node_(node),
-        memory_bytes_(ReducerMemoryBound(shape, node, groups)),
-        on_error_(std::move(on_error)) {
+      : transport_(transport), node_(node), on_error_(std::move(on_error)) {
     for (const SparseGroup& group : groups) {
       for (const int shard : RangesOf(shape, node, group)) {
         groups_.emplace_back(shape, node, group, shard);
@@ -55,7 +52,6 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   }
 
   void Stop() { stopped_ = true; }
-  uint64_t memory_bytes() const { return memory_bytes_; }
 
  private:
   // A range of a group: a node may serve several.
@@ -291,7 +287,6 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
 
   Transport* const transport_;
   const int node_;
-  const uint64_t memory_bytes_;
   std::function<void(Status)> on_error_;
   std::vector<Group> groups_;
   BlockRoom room_;
@@ -308,7 +303,5 @@ Reducer::Reducer(Transport* transport, const TreeShape& shape, int node,
 Reducer::~Reducer() { service_->Stop(); }
 
 void Reducer::Start(uint64_t first_round) { service_->Start(first_round); }
-
-uint64_t Reducer::MemoryBytes() const { return service_->memory_bytes(); }
 
 }  // namespace ringwood

@@ -38,8 +38,6 @@ class Reducer {
   // worker must climb every group in every round.
   void Start(uint64_t first_round);
 
-  uint64_t MemoryBytes() const;  // ReducerMemoryBound of what it serves
-
  private:
   class Service;
   std::shared_ptr<Service> service_;  // shared with the callbacks that the transport still owes
