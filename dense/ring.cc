@@ -36,6 +36,4 @@ Schedule RingAllReduce(int rank, int world) {
   return schedule;
 }
 
-int RingOwner(int slot, int world) { return Modulo(slot - 1, world); }
-
 }  // namespace ringwood

@@ -24,7 +24,4 @@ Schedule RingAllGather(int rank, int world);
 // One after the other.
 Schedule RingAllReduce(int rank, int world);
 
-// The rank that adds last into `slot` and so knows the sum first.
-int RingOwner(int slot, int world);
-
 }  // namespace ringwood

@@ -80,12 +80,4 @@ void Assign(const TreeShape& job, std::vector<SparseGroup>* groups) {
   }
 }
 
-std::vector<uint64_t> EntriesReceived(const TreeShape& job,
-                                      const std::vector<SparseGroup>& groups) {
-  std::vector<uint64_t> sum(job.reducers, 0);
-  Loads loads(job);
-  for (const SparseGroup& group : groups) Add(loads.Of(group, group.first), &sum);
-  return sum;
-}
-
 }  // namespace ringwood

@@ -13,7 +13,4 @@ namespace ringwood {
 // leaves the busiest NIC least loaded (ties: the smaller number).
 void Assign(const TreeShape& job, std::vector<SparseGroup>* groups);
 
-// Entries that each reducer receives at most from all its children in a round; one a reducer.
-std::vector<uint64_t> EntriesReceived(const TreeShape& job, const std::vector<SparseGroup>& groups);
-
 }  // namespace ringwood

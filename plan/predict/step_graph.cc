@@ -26,9 +26,6 @@ class Builder {
     if (gathers_) Forward("next forward", group_nodes_);
     if (costs_.update_seconds > 0) Update();
     Evaluate(&graph_);
-    const double backward = problem_.ready.empty() ? 0 : problem_.ready.back();
-    graph_.exposed_seconds = std::max(
-        0.0, graph_.iteration_seconds - costs_.update_seconds - input_.forward_seconds - backward);
     return std::move(graph_);
   }
 
@@ -172,13 +169,6 @@ StatusOr<StepGraph> MakeStepGraph(const PlanInput& input, const Plan& plan,
     }
   }
   return Builder(input, plan, costs).Build();
-}
-
-double OverlapBound(double forward_seconds, double backward_seconds, double communication_seconds) {
-  if (backward_seconds <= 0 || communication_seconds <= 0) return 1;
-  const double rho = communication_seconds / backward_seconds;
-  const double least = std::min(communication_seconds, backward_seconds);
-  return 1 + 1 / (forward_seconds / least + std::max(rho, 1 / rho));
 }
 
 }  // namespace ringwood

@@ -25,7 +25,6 @@ struct StepNode {
 struct StepGraph {
   std::vector<StepNode> nodes;
   double iteration_seconds = 0;
-  double exposed_seconds = 0;              // communication and selection that nothing hides
   std::vector<std::string> critical_path;  // names, first to last
 };
 
@@ -41,8 +40,5 @@ StatusOr<StepGraph> MakeStepGraph(const PlanInput& input, const Plan& plan, cons
 
 // Fills in starts and ends, the longest path and its length.
 void Evaluate(StepGraph* graph);
-
-// Upper bound of what overlap can give over no overlap: 1 + 1/(f/min(c,b) + max(r, 1/r)), r = c/b.
-double OverlapBound(double forward_seconds, double backward_seconds, double communication_seconds);
 
 }  // namespace ringwood

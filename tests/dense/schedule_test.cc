@@ -21,6 +21,9 @@ std::vector<Schedule> All(Schedule (*make)(int, int), int world) {
   return schedules;
 }
 
+// The rank that adds last into `slot` and so knows the sum first.
+int RingOwner(int slot, int world) { return (slot + world - 1) % world; }
+
 TEST(Ring, EveryContributionLandsExactlyOnceOnEveryRank) {
   for (int world = 1; world <= kMaxWorld; ++world) {
     const Played played = Play(All(RingAllReduce, world), OwnContributions(world, world));

@@ -72,7 +72,18 @@ TEST(Assign, SharesManySmallGroupsOutByTheirBytes) {
   EXPECT_EQ(groups[30].shards, 4);
   EXPECT_EQ(groups[0].shards, 1);
   const auto spread = [&](const std::vector<SparseGroup>& all) {
-    const std::vector<uint64_t> load = EntriesReceived(job, all);
+    std::vector<uint64_t> load(job.reducers);  // entries that a reducer receives
+    for (const SparseGroup& group : all) {
+      TreeShape shape = job;
+      shape.shards = group.shards;
+      shape.first = group.first;
+      for (int s = 0; s < group.shards; ++s) {
+        const Tree tree(shape, s);
+        for (int r = 0; r < job.reducers; ++r) {
+          load[r] += tree.children(job.workers + r).size() * (group.k / group.shards);
+        }
+      }
+    }
     const auto [least, most] = std::minmax_element(load.begin(), load.end());
     return static_cast<double>(*most) / static_cast<double>(*least);
   };
