@@ -1,7 +1,6 @@
 #include "sparse/select.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 

@@ -1,7 +1,6 @@
 // Plans as text, JSON, pictures and Chrome traces: pure functions from values to files' contents.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

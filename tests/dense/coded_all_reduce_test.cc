@@ -1,7 +1,6 @@
 // All-reduce as int8 and int4: no bit depends on the schedule, and nothing is lost.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <optional>
 #include <span>

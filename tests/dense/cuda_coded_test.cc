@@ -6,7 +6,6 @@
 #include <cmath>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"

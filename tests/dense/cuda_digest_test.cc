@@ -1,8 +1,6 @@
 // The digest's kernel in the emulation, against WordDigest: all lengths, alignments and grids.
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #define RW_DEVICE
 
 #include "base/buffer.h"

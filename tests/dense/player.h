@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 

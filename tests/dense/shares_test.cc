@@ -1,7 +1,5 @@
 #include "dense/shares.h"
 
-#include <cstring>
-
 #include "dense/choose.h"
 #include "dense/cut.h"
 #include "tests/transport/world.h"

@@ -1,7 +1,6 @@
 // The papers' numbers: what their models predict against what their logs measured.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,6 @@
 // exact.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "base/random.h"

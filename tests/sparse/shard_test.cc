@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sparse/assign.h"
 #include "sparse/tree.h"
 #include "tests/sparse/samples.h"

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/random.h"
