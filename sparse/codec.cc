@@ -27,10 +27,6 @@ size_t EndOfBlock(std::span<const uint32_t> index, size_t at, uint64_t end) {
   return std::lower_bound(index.begin() + at + step / 2, last, end) - index.begin();
 }
 
-Status Bad(const char* what, uint64_t block) {
-  return Corrupt(absl::StrFormat("entries of a peer cannot be read: %s in block %d", what, block));
-}
-
 }  // namespace
 
 StatusOr<Codec> ParseCodec(const std::string& name) {
@@ -114,16 +110,16 @@ StatusOr<Head> ReadHead(const IndexRange& range, uint64_t max_entries,
   const uint64_t blocks = BlocksOf(range.elements());
   uint32_t first = 0, number = 0;
   if (!GetVarint(kVarintBytes, wire, &first) || !GetVarint(kVarintBytes, wire, &number)) {
-    return Bad("the head ends early", 0);
+    return BadEntries("the head ends early", 0);
   }
-  if (uint64_t{first} + number > blocks) return Bad("the message ends outside", first);
+  if (uint64_t{first} + number > blocks) return BadEntries("the message ends outside", first);
   Head head{first, std::vector<uint32_t>(number)};
   for (uint32_t b = 0; b < number; ++b) {
     if (!GetVarint(kVarintBytes, wire, &head.in_block[b])) {
-      return Bad("the count ends early", first + b);
+      return BadEntries("the count ends early", first + b);
     }
     head.count += head.in_block[b];
-    if (head.count > max_entries) return Bad("more entries than the plan allows", first + b);
+    if (head.count > max_entries) return BadEntries("more entries than the plan allows", first + b);
   }
   return head;
 }
@@ -142,10 +138,10 @@ Status Decode(const Codec& codec, const IndexRange& range, uint64_t max_entries,
   entries->value.resize(old + head.count);
   if (status.ok() &&
       !DecodeValues(codec.value, wire.subspan(*used), std::span(entries->value).subspan(old))) {
-    status = Bad("length and count differ", head.first);
+    status = BadEntries("length and count differ", head.first);
   }
   if (status.ok() && old > 0 && !index.empty() && index.front() <= entries->index[old - 1]) {
-    status = Bad("an index is not above those before", head.first);
+    status = BadEntries("an index is not above those before", head.first);
   }
   if (!status.ok()) {
     entries->index.resize(old);

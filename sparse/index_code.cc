@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kMaxParameter = 16;  // gaps are below 65,536
 
-Status BadIndex(const char* what, uint64_t block) {
-  return Corrupt(absl::StrFormat("entries of a peer cannot be read: %s in block %d", what, block));
-}
-
 // The better of the two parameters near log2(mean gap); the larger one keeps MaxIndexBytes.
 int ParameterFor(std::span<const uint32_t> index) {
   const int high = std::bit_width(kBlockElements / index.size()) - 1;
@@ -81,25 +77,25 @@ bool GetGap(BitReader* reader, int parameter, uint64_t* gap) {
 StatusOr<uint64_t> DecodeRice(const IndexRange& range, std::span<const uint32_t> in_block,
                               std::span<const std::byte> wire, std::span<uint32_t> index) {
   const size_t heads = in_block.size() - std::count(in_block.begin(), in_block.end(), 0u);
-  if (wire.size() < heads) return BadIndex("the parameters end early", in_block.size());
+  if (wire.size() < heads) return BadEntries("the parameters end early", in_block.size());
   BitReader reader(wire.subspan(heads));
   size_t at = 0, used = 0;
   for (uint64_t block = 0; block < in_block.size(); ++block) {
     if (in_block[block] == 0) continue;
     const int parameter = static_cast<int>(wire[used++]);
-    if (parameter > kMaxParameter) return BadIndex("a parameter is too large", block);
+    if (parameter > kMaxParameter) return BadEntries("a parameter is too large", block);
     const uint64_t base = range.begin + block * kBlockElements;
     const uint64_t limit = std::min(kBlockElements, range.end - base);
     uint64_t next = 0;  // the smallest local index that may follow
     for (uint32_t i = 0; i < in_block[block]; ++i, ++at) {
       uint64_t gap;
       if (!GetGap(&reader, parameter, &gap) || next + gap >= limit) {
-        return BadIndex("an index is outside", block);
+        return BadEntries("an index is outside", block);
       }
       index[at] = static_cast<uint32_t>(base + next + gap);
       next += gap + 1;
     }
-    if (!reader.Ok()) return BadIndex("the indices end early", block);
+    if (!reader.Ok()) return BadEntries("the indices end early", block);
   }
   return heads + reader.bytes();
 }
@@ -112,7 +108,7 @@ uint16_t LocalAt(const std::byte* wire, size_t at) {
 
 StatusOr<uint64_t> DecodeBlock16(const IndexRange& range, std::span<const uint32_t> in_block,
                                  std::span<const std::byte> wire, std::span<uint32_t> index) {
-  if (wire.size() < 2 * index.size()) return BadIndex("the indices end early", in_block.size());
+  if (wire.size() < 2 * index.size()) return BadEntries("the indices end early", in_block.size());
   const std::byte* from = wire.data();
   uint32_t* to = index.data();
   for (uint64_t block = 0; block < in_block.size(); ++block) {
@@ -124,7 +120,7 @@ StatusOr<uint64_t> DecodeBlock16(const IndexRange& range, std::span<const uint32
     unsigned disorder = 0;
     for (size_t i = 1; i < count; ++i) disorder |= LocalAt(from, i) <= LocalAt(from, i - 1);
     if (disorder != 0 || base + LocalAt(from, count - 1) >= range.end) {
-      return BadIndex("an index is out of order", block);
+      return BadEntries("an index is out of order", block);
     }
     for (size_t i = 0; i < count; ++i) to[i] = static_cast<uint32_t>(base) + LocalAt(from, i);
     from += 2 * count;
@@ -134,6 +130,10 @@ StatusOr<uint64_t> DecodeBlock16(const IndexRange& range, std::span<const uint32
 }
 
 }  // namespace
+
+Status BadEntries(const char* what, uint64_t block) {
+  return Corrupt(absl::StrFormat("entries of a peer cannot be read: %s in block %d", what, block));
+}
 
 uint64_t MaxIndexBytes(IndexCode code, uint64_t blocks, uint64_t count) {
   if (code == IndexCode::kBlock16) return 2 * count;

@@ -33,4 +33,6 @@ StatusOr<uint64_t> DecodeIndices(IndexCode code, const IndexRange& range,
                                  std::span<const uint32_t> in_block,
                                  std::span<const std::byte> wire, std::span<uint32_t> index);
 
+Status BadEntries(const char* what, uint64_t block);  // why a message cannot be read
+
 }  // namespace ringwood

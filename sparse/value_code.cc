@@ -45,10 +45,6 @@ uint16_t ToBFloat16(float value) {
   return static_cast<uint16_t>((overflow ? bits : rounded) >> 16);
 }
 
-double PowerOfTwo(int exponent) {
-  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
-}
-
 int Quantize(float value, double inverse, int largest) {
   if (!IsFinite(value)) return 0;  // never picked
   const long integer = std::lrint(static_cast<double>(value) * inverse);

@@ -64,16 +64,11 @@ uint32_t SumCodeOf(float value, const SumForm& form) {
   return q | (bits & kSignBit) >> (kWholeFloats - form.width);
 }
 
-// 2^exponent, from -149 to 106.
-double SumScale(int exponent) {
-  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
-}
-
 void DecodeSumRun(std::span<const std::byte> wire, int width, int exponent,
                   std::span<float> values) {
   BitReader reader(wire);
   const uint32_t sign = 1u << (width - 1);
-  const double scale = SumScale(exponent);
+  const double scale = PowerOfTwo(exponent);
   for (float& value : values) {
     const uint32_t code = static_cast<uint32_t>(reader.Peek()) & (sign | (sign - 1));
     reader.Skip(width);

@@ -10,12 +10,17 @@
 // w = 32: the bits of the floats themselves. Nothing is ever rounded, ±0 included.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
 namespace ringwood {
+
+inline double PowerOfTwo(int exponent) {  // from -1022 on, to 1023
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
 
 uint64_t MaxSumBytes(uint64_t count);  // never less for more
 
