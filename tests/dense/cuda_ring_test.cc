@@ -123,8 +123,6 @@ class DeviceRank {
   }
 
   const Status& status() const { return status_; }
-  Loop& loop() { return loop_; }
-  DeviceRing& ring() { return *ring_; }
 
   // `kCalls` sums at once: element i of call c is rank + c + i mod 7, so the sum is known.
   void SumSeveral(uint64_t count) {

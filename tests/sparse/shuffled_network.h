@@ -21,7 +21,6 @@ class ShuffledNetwork {
   Transport* at(int node);
   void Run();          // until nothing can move any more
   bool Quiet() const;  // no receive and no message is left
-  size_t unread() const { return messages_.size(); }
   uint64_t sent_bytes(int node) const;
   uint64_t received_bytes(int node) const;
   const std::vector<int>& receivers(int node) const;  // of its messages, in the order of sending
