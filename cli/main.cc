@@ -3,7 +3,6 @@
 
 #include <climits>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string_view>

@@ -1,6 +1,5 @@
 #include "cli/replay_command.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>

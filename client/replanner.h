@@ -8,7 +8,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "base/status.h"
 #include "client/connection/epoch_link.h"

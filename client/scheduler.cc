@@ -1,5 +1,7 @@
 #include "client/scheduler.h"
 
+#include <map>
+
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 

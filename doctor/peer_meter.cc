@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"

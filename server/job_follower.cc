@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <set>
-#include <utility>
 
 #include "base/log.h"
 #include "base/random.h"

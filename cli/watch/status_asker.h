@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "base/status.h"
 #include "cli/flags/access_flags.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <memory>
 #include <string>
 
 #include "cli/watch/top_frame.h"

@@ -1,7 +1,6 @@
 // The C interface: communicators, and their collectives in the background.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 #include <vector>
 

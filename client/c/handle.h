@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 

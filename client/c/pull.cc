@@ -3,8 +3,6 @@
 
 #include <grpc/grpc.h>
 
-#include <utility>
-
 #include "base/log.h"
 #include "client/c/handle.h"
 #include "client/grpc/reader_client.h"

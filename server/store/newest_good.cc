@@ -1,7 +1,6 @@
 // Which checkpoint a job continues from.
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "base/digest.h"
 #include "base/log.h"

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"

@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <set>
 #include <string>

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "base/cuda/device.h"
 #include "base/random.h"

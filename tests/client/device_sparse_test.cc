@@ -2,6 +2,8 @@
 // over a real one where there is one.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "client/exchange/device_sparse_exchange.h"
 #include "plan/strategy/planner.h"
 #include "tests/client/placed.h"

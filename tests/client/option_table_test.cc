@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <set>
 #include <string>

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "base/random.h"

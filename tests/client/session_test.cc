@@ -5,7 +5,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <limits>
 #include <new>

@@ -9,7 +9,6 @@
 // sources: base/log_line.cc base/log_limit.cc base/quoted.cc base/files/descriptors.cc
 // libraries: libcrypto absl_synchronization grpc++
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>

@@ -8,7 +8,6 @@
 // libraries: protobuf libxxhash libcrypto
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 
 #include "base/check.h"

@@ -14,7 +14,6 @@
 // sources: plan/strategy/candidates.cc plan/strategy/nic.cc plan/strategy/tree_cost.cc
 // sources: sparse/tree.cc base/status.cc base/check.cc base/units.cc
 // libraries: libhwy
-#include <cmath>
 #include <span>
 #include <string>
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <string>
-#include <vector>
 
 #include "base/random.h"
 #include "proto/call.h"

@@ -1,5 +1,4 @@
 // What every transport promises, held against each of them.
-#include <numeric>
 
 #include "base/digest.h"
 #include "tests/transport/world.h"

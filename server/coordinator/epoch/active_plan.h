@@ -2,8 +2,6 @@
 // changes between two rounds only, at the same boundary for all members. Pure.
 #pragma once
 
-#include <string>
-
 #include "server/coordinator/event.h"
 #include "server/coordinator/roster.h"
 

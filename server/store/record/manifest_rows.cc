@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"

@@ -1,7 +1,6 @@
 #include "server/store/service/part_door.h"
 
 #include <algorithm>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>

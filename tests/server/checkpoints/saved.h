@@ -1,7 +1,6 @@
 // Checkpoints for tests: a list of items, saved as the ranks of a world save them.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

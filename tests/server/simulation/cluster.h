@@ -2,7 +2,6 @@
 // random instants. Everything follows from one seed.
 #pragma once
 
-#include <array>
 #include <deque>
 #include <map>
 #include <memory>

@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "server/coordinator/membership.h"
 #include "tests/server/simulation/agenda.h"

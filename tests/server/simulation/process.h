@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "server/coordinator/event.h"
 #include "tests/server/simulation/agenda.h"
