@@ -66,10 +66,6 @@ class TrainingThreads {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  uint64_t newest() {
-    absl::MutexLock lock(&mutex_);
-    return newest_;
-  }
   // Waits until a rank has finished so many steps more.
   bool Advance(uint64_t steps) {
     absl::MutexLock lock(&mutex_);

@@ -56,8 +56,6 @@ class Issuer {
     return Opened(Folder(role, slot, hour_ago), hour_ago - 1);
   }
 
-  const Authority& authority() const { return *authority_; }
-
  private:
   static constexpr int64_t kDay = 86'400;
 

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -158,11 +157,6 @@ void FaultyDisk::Plan(std::vector<DiskFault> faults) {
   faults_ = std::move(faults);
 }
 
-void FaultyDisk::SlowReads(Duration each) {
-  absl::MutexLock lock(&mutex_);
-  slow_ = each;
-}
-
 uint64_t FaultyDisk::operations() const {
   absl::MutexLock lock(&mutex_);
   return operations_;
@@ -213,13 +207,8 @@ FaultyDisk::Step FaultyDisk::Take(const std::string& what, const std::string& pa
 }
 
 void FaultyDisk::Read() {
-  Duration slow;
-  {
-    absl::MutexLock lock(&mutex_);
-    ++reads_;
-    slow = slow_;
-  }
-  if (slow > Duration::zero()) std::this_thread::sleep_for(slow);
+  absl::MutexLock lock(&mutex_);
+  ++reads_;
 }
 
 void FaultyDisk::Synced(uint64_t inode) {

@@ -110,7 +110,6 @@ class Life {
     reported_.insert({epoch, 100});
   }
 
-  bool serves() const { return store_ != nullptr; }
   size_t reported() const { return reported_.size(); }
   void close() {
     unread_.clear();

@@ -51,7 +51,6 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
 
   void Plan(std::vector<DiskFault> faults);
   void Heal() { Plan({}); }
-  void SlowReads(Duration each);
 
   uint64_t operations() const;
   uint64_t reads() const;
@@ -121,7 +120,6 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   std::unique_ptr<rocksdb::Env> env_;
   mutable absl::Mutex mutex_;
   std::vector<DiskFault> faults_ ABSL_GUARDED_BY(mutex_);
-  Duration slow_ ABSL_GUARDED_BY(mutex_) = Duration::zero();
   uint64_t operations_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   bool crashed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -78,9 +78,6 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   bool AwaitVotes(uint64_t round, size_t count) {
     return AwaitThat([this, round, count] { return votes_[round].size() >= count; });
   }
-  bool AwaitCommit(uint64_t round) {
-    return AwaitThat([this, round] { return last_.round() >= round; });
-  }
   bool AwaitJoins(size_t count) {
     return AwaitThat([this, count] { return joins_.size() >= count; });
   }

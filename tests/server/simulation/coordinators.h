@@ -42,7 +42,6 @@ class Coordinators {
                Disk* disk, Callers* callers);
 
   uint64_t present() const { return present_; }  // 0: none runs
-  bool Lives(uint64_t shell) const { return shells_.contains(shell); }
 
   // Delivers an event to a process of the coordinator. False: it is not there any more.
   bool Receive(uint64_t shell, const Event& event);
