@@ -26,7 +26,6 @@ class PeerSocket {
   Status Send(const void* data, size_t bytes);
   Status Receive(void* data, size_t bytes);
 
-  int descriptor() const { return descriptor_; }
   std::string local_address() const;  // IPv4, which the kernel chose by its routes
   double lost_share() const;          // of the segments sent, those that were sent again
 

@@ -87,8 +87,6 @@ class Command {
   // What it does once its flags are read; an error ends the program as FailCommand says.
   void Run(CommandContext* context, std::function<Status()> run);
 
-  CLI::App& app() const { return *app_; }
-
  private:
   friend class CommandLine;
   explicit Command(CLI::App* app) : app_(app) {}

@@ -48,8 +48,6 @@ class StripeWriter {
   Status Finish();
 
   bool empty() const { return sequence_ == 0; }
-  const CheckpointId& id() const { return id_; }
-  uint32_t rank() const { return rank_; }
   uint64_t bytes() const { return bytes_; }
   uint64_t written_bytes() const { return written_bytes_; }  // of them, that have no home elsewhere
   uint64_t listed_bytes() const { return listed_bytes_; }    // about: of its part of the manifest

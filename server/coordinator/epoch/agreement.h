@@ -28,7 +28,6 @@ class Agreement {
 
   bool CallGone(CallId call);  // with what it brought; false: it did not wait here
   bool Complete() const { return requests_.size() == world_; }
-  const v1::Plan& plan() const { return requests_.at(0).request.plan(); }
   const v1::AgreeRequest& table() const { return requests_.at(0).request; }
   std::vector<CallId> Calls() const;
   std::vector<uint32_t> Missing() const;  // ranks

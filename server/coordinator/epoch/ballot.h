@@ -26,7 +26,6 @@ class Ballot {
   // answered.
   bool CallGone(CallId call);
 
-  uint64_t round() const { return round_; }
   bool Complete() const { return votes_.size() == world_; }
   std::vector<uint32_t> Missing() const;  // ranks
 

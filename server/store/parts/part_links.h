@@ -52,7 +52,6 @@ class PartLinks {
 
  private:
   class Link;
-  std::shared_ptr<Link> Find(uint64_t number) const;
 
   const Access access_;
   Loop* const loop_;
