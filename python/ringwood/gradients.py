@@ -82,7 +82,9 @@ class Gradients:
 
     def backward_ended(self):
         """The step is complete when all gradients are announced, or with the last of the passes that were promised: if
-        by then each parameter has a gradient, or need not have one."""
+        by then each parameter has a gradient, or need not have one. It is over where a hook has called step()."""
+        if not any(self._passes):
+            return
         self._backwards += 1
         last = self._backwards >= self._passes_per_step
         if self._owner.missing == "error":
