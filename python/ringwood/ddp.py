@@ -122,10 +122,34 @@ def _ignored(parameter):
 def _ignored_by(state):
     """What the model of the hook lists itself, by id. Asked once: where no bucket is the last, as in a static graph's first
     backward, one that does not come would be waited for without end."""
-    models = [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
-    mine = [model for model in models if any(other is state for _, other in getattr(model, "_comm_hooks", ()))]
+    mine = [model for model in _models() if any(other is state for _, other in getattr(model, "_comm_hooks", ()))]
     return {id(parameter) for model in mine for name, parameter in model.module.named_parameters()
             if name in model.parameters_to_ignore}
+
+
+def _models():
+    return [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
+
+
+def refuse_beside(named):
+    """DistributedDataParallel writes averages of its own over those of a DistributedOptimizer. `named`: name -> parameter."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    averaged = _averaged()
+    if not averaged.isdisjoint(map(id, named.values())):
+        gc.collect()  # a model that nobody uses any more
+        averaged = _averaged()
+    names = [name for name, parameter in named.items() if id(parameter) in averaged]
+    if names:
+        raise RefusedError(f"{len(names)} parameter(s) of the DistributedOptimizer are in a DistributedDataParallel too, which "
+                           f"would write its averages over Ringwood's: {', '.join(names[:10])}{', …' if names[10:] else ''}. Train "
+                           "the model without it, or keep it and the plain optimizer, and register rw.communication_hook")
+
+
+def _averaged():
+    """Of all models, by id."""
+    return {id(parameter) for model in _models() if model.require_backward_grad_sync
+            for name, parameter in model.module.named_parameters() if name not in model.parameters_to_ignore}
 
 
 def _gradients(bucket):

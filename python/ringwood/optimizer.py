@@ -12,6 +12,7 @@ import sys
 import torch
 
 from .agreement import differing, repeated
+from .ddp import refuse_beside
 from .errors import AbortedError, InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
@@ -252,6 +253,8 @@ class DistributedOptimizer(OptimizerWrapper):
         if not self._gradients.running:
             self.weigh()
         self._refuse_strangers(self._gradients.known)
+        if not self._counts[0]:
+            refuse_beside({slot.name: slot.parameter for slot in self._gradients.slots})
         absent = self._gradients.complete(self.weight)
         self._compare_parameters()
         if self.session.logs and self._exchange is self.session:

@@ -55,6 +55,10 @@ def test_ranks_whose_data_ends_early_join_the_others():
     run_job("uneven.py", ranks=3)
 
 
+def test_a_model_that_is_in_data_parallel_too_is_refused():
+    run_job("in_turn.py", "optimizer/beside_ddp.py")
+
+
 def test_the_hook_of_data_parallel_gives_the_bits_of_the_optimizer(tmp_path):
     runs = ["optimizer:dense", "hook:dense", "optimizer:sparse", "hook:sparse"]
     runs += ["scaled:dense"] if SCALES else []
