@@ -1,6 +1,8 @@
-"""The bytes of a tensor."""
+"""The bytes of a tensor, and that this rank has all of them."""
 
 import torch
+
+from .errors import InvalidError
 
 
 def plain(tensor):
@@ -13,3 +15,11 @@ def bytes_of(tensor):
     content = plain(tensor.detach()).cpu().contiguous()
     # A tensor of one element or none is contiguous with whatever strides, and view(-1) keeps them.
     return content.as_strided((content.numel(),), (1,)).view(torch.uint8)
+
+
+def refuse_part(name, tensor):
+    """A DTensor, whose parts no call of Ringwood's knows."""
+    if hasattr(tensor, "device_mesh"):
+        raise InvalidError(f'"{name}" is a DTensor, of which each rank holds a part (FSDP2, tensor parallelism), and PyTorch '
+                           'itself exchanges its gradients: train with the plain optimizer over init_process_group("ringwood"), as '
+                           "docs/distributed.md says")

@@ -14,7 +14,7 @@ step out and lowers its factor. `settle` calls the last two.
 
 import torch
 
-from .content import plain
+from .content import plain, refuse_part
 from .device import StagedFromDevice
 from .errors import InvalidError
 from .staged import Staged
@@ -52,6 +52,7 @@ def types_of(named):
 def slot_of(name, parameter, stream, scaled, bucketed=False):
     """The cheapest slot that fits. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
     loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets."""
+    refuse_part(name, parameter)
     if torch.nn.parameter.is_lazy(parameter):
         raise InvalidError(f'the parameter "{name}" of a lazy module has no shape yet: run a batch through the model first')
     if parameter.dtype not in TYPES or parameter.device.type not in DEVICES:

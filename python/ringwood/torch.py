@@ -22,6 +22,7 @@ from . import job as _job
 from .agreement import broadcast_bytes, refuse_differences
 from .checkpoint import Checkpoint
 from .content import bytes_of as _bytes_of
+from .content import refuse_part as _refuse_part
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
 from .errors import InvalidError, RefusedError
@@ -149,6 +150,7 @@ def broadcast_parameters(parameters, root_rank=0, root=None):
     for name, tensor in named:
         if not torch.is_tensor(tensor):
             raise InvalidError(f'broadcast_parameters: "{name}" is a {type(tensor).__name__}, not a tensor')
+        _refuse_part(name, tensor)
         if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
             raise InvalidError(f'broadcast_parameters: "{name}" of a lazy module, or on the device "meta", has no values yet: '
                                "run a batch through the model first, or model.to_empty(device=…)")

@@ -1,6 +1,7 @@
 """ringwood.torch, and the example that the demo runs."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -27,6 +28,8 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
            "local/torch_state.py": "local steps are resumed by PyTorch's means",
            "loader.py": "forked loader workers are harmless"}
 SCALES = hasattr(torch.amp, "GradScaler")  # on a CPU; PyTorch before 2.3 does not
+if find_spec("torch.distributed.tensor"):  # since PyTorch 2.5
+    SCRIPTS["optimizer/sharded.py"] = "parameters that are DTensors are refused by name"
 if SCALES:
     SCRIPTS["scaler.py"] = "a GradScaler sees averages and all ranks skip together"
     SCRIPTS["optimizer/fused.py"] = "a GradScaler's factor reaches a fused optimizer"

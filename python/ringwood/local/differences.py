@@ -4,6 +4,7 @@ import os
 
 import torch
 
+from ..content import refuse_part
 from ..errors import InvalidError
 
 LEAST_SPARSE = 4096  # elements; a smaller tensor, or one of less than two dimensions, is dense
@@ -14,6 +15,7 @@ def trained(model, optimizer):
     if not isinstance(model, torch.nn.Module):
         raise InvalidError(f"the model of LocalSteps is a {type(model).__name__}: pass the model itself")
     for name, parameter in model.named_parameters():
+        refuse_part(name, parameter)
         if torch.nn.parameter.is_lazy(parameter) or parameter.is_meta:
             raise InvalidError(f'the parameter "{name}" of a lazy module, or on the device "meta", has no values yet: run a batch '
                                "through the model first, or model.to_empty(device=…)")
