@@ -1,8 +1,9 @@
 """Rank r has r + 2 batches; the ranks join() afterwards, and end with the weights of one process that takes each step
-with the batches that there are. No gradient is left over for another epoch."""
+with the batches that there are. No gradient is left over for another epoch. So it is with the hook in PyTorch's join()."""
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import ringwood.torch as rw
 
@@ -43,6 +44,23 @@ longest = steps_of(rw.size() - 1)
 assert optimizer.join(after_step=scheduler.step) == longest - steps_of(rw.rank())
 assert optimizer.last.skipped
 assert not any(parameter.grad.any() for parameter in model.parameters()), "the next backward adds to what join() left"
+rw.shutdown()
+
+torch.distributed.init_process_group("gloo")
+rw.init()
+hooked, inner, scheduler = make()
+state = rw.HookState(hooked.named_parameters())
+trained = DistributedDataParallel(hooked)
+trained.register_comm_hook(state, rw.communication_hook)
+with trained.join():
+    for step in range(steps_of(rw.rank())):
+        inputs, targets = batch(rw.rank(), step)
+        state.weight = len(inputs)
+        inner.zero_grad()
+        loss_of(trained, inputs, targets).backward()
+        inner.step()
+        scheduler.step()
+    state.weight = 0
 
 alone, inner, scheduler = make()
 for step in range(longest):
@@ -51,5 +69,7 @@ for step in range(longest):
     loss_of(alone, *(torch.cat(parts) for parts in zip(*batches))).backward()
     inner.step()
     scheduler.step()
-for mine, its in zip(model.parameters(), alone.parameters()):
-    torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+for joined in (model, hooked):
+    for mine, its in zip(joined.parameters(), alone.parameters()):
+        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+torch.distributed.destroy_process_group()
