@@ -106,7 +106,8 @@ class GrpcStoreClient : public StoreClient {
   Status Keep(const StripeName& stripe, const Arena& arena, Duration save, Duration await,
               const Sent& sent) override {
     const CheckpointName name{stripe.epoch, stripe.step};
-    std::optional<TimePoint> lost;  // since when
+    const TimePoint last = Now() + save + await;  // to begin anew: a store may be lost ever again
+    std::optional<TimePoint> lost;                // since when
     for (;;) {
       Status broken = Save(stripe, arena, save, sent);
       const bool there = lost && broken.code() == StatusCode::kAlreadyExists;
@@ -118,7 +119,7 @@ class GrpcStoreClient : public StoreClient {
       }
       if (stripe.grace <= Duration::zero() || !MayBeTheConnection(broken.code())) return broken;
       if (!lost) lost = Now();
-      if (Now() - *lost >= stripe.grace) return broken;
+      if (Now() - *lost >= stripe.grace || Now() >= last) return broken;
       RW_ASSIGN_OR_RETURN(const v1::AwaitResponse found,
                           Find(name, broken, *lost + stripe.grace, stripe.grace));
       if (IsOver(found)) return OutcomeOf(found);
