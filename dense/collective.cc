@@ -67,11 +67,9 @@ Schedule BroadcastByHosts(Strategy strategy, int root, const Place& place) {
   const auto of = strategy == Strategy::kChain ? BroadcastChain : BroadcastTree;
   if (place.hosts.empty()) return of(place.rank, place.world, root);
   Hosts hosts = place.hosts;
-  const auto first = std::find_if(hosts.begin(), hosts.end(), [root](const auto& ranks) {
-    return std::find(ranks.begin(), ranks.end(), root) != ranks.end();
-  });
-  std::rotate(first->begin(), std::find(first->begin(), first->end(), root), first->end());
-  std::rotate(hosts.begin(), first, hosts.end());
+  std::rotate(hosts.begin(), hosts.begin() + HostOf(hosts, root), hosts.end());
+  hosts[0] = NeighboursOf(hosts, root);
+  hosts[0].insert(hosts[0].begin(), root);
   const std::vector<int> order = HostOrder(hosts);
   return Among(order, of(PlaceIn(order, place.rank), place.world, 0));
 }

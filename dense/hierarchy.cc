@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
-
 namespace ringwood {
 namespace {
 
@@ -53,17 +51,9 @@ class Maker {
       : rank_(rank),
         hosts_(hosts),
         count_(static_cast<int>(hosts.size())),
-        lines_(std::move(lines)) {
-    const auto here = std::find_if(hosts.begin(), hosts.end(), [rank](const auto& ranks) {
-      return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-    });
-    RW_CHECK(here != hosts.end());
-    host_ = static_cast<int>(here - hosts.begin());
-    // The other ranks here, beginning after this one.
-    const auto self = std::find(here->begin(), here->end(), rank);
-    others_.assign(self + 1, here->end());
-    others_.insert(others_.end(), here->begin(), self);
-  }
+        lines_(std::move(lines)),
+        host_(static_cast<int>(HostOf(hosts, rank))),
+        others_(NeighboursOf(hosts, rank)) {}
 
   Maker& Reduce() {
     for (int stage = 0; stage < count_; ++stage) HandOver(Part(-stage));
@@ -131,8 +121,8 @@ class Maker {
   const Hosts& hosts_;
   const int count_;  // of hosts
   const Lines lines_;
-  int host_ = 0;
-  std::vector<int> others_;
+  const int host_;
+  const std::vector<int> others_;
   Schedule schedule_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/check.h"
+
 namespace ringwood {
 
 Hosts GroupByHost(const std::vector<std::string>& names) {
@@ -37,6 +39,21 @@ int LargestHost(const Hosts& hosts) {
   size_t largest = 0;
   for (const std::vector<int>& host : hosts) largest = std::max(largest, host.size());
   return static_cast<int>(largest);
+}
+
+size_t HostOf(const Hosts& hosts, int rank) {
+  const auto host = std::find_if(hosts.begin(), hosts.end(), [rank](const auto& ranks) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  });
+  RW_CHECK(host != hosts.end());
+  return static_cast<size_t>(host - hosts.begin());
+}
+
+std::vector<int> NeighboursOf(const Hosts& hosts, int rank) {
+  std::vector<int> ranks = hosts[HostOf(hosts, rank)];
+  std::rotate(ranks.begin(), std::find(ranks.begin(), ranks.end(), rank), ranks.end());
+  ranks.erase(ranks.begin());
+  return ranks;
 }
 
 std::vector<int> HostOrder(const Hosts& hosts) {

@@ -20,6 +20,13 @@ Hosts OneEach(int world);
 Hosts EvenHosts(int world, int ranks);
 
 int RanksOf(const Hosts& hosts);
+
+// The host of a rank, which must be on one.
+size_t HostOf(const Hosts& hosts, int rank);
+
+// The other ranks of its host, beginning with the next one: so not all send to the same one first.
+std::vector<int> NeighboursOf(const Hosts& hosts, int rank);
+
 int LargestHost(const Hosts& hosts);  // ranks of it
 
 // All ranks, host after host: next to each other in this order are as many neighbours as can be.

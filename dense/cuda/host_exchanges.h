@@ -12,8 +12,8 @@
 // carries one sum of its host's ranks, however many they are.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "dense/hierarchy.h"
@@ -42,17 +42,11 @@ struct PartExchange {
 class HostExchanges {
  public:
   HostExchanges(const Hosts& hosts, int rank)
-      : hosts_(hosts), slices_(static_cast<uint64_t>(LargestHost(hosts))) {
-    for (size_t h = 0; h < hosts_.size(); ++h) {
-      const auto found = std::find(hosts_[h].begin(), hosts_[h].end(), rank);
-      if (found == hosts_[h].end()) continue;
-      host_ = h;
-      // Every rank begins with the next one, so that not all send to the same.
-      neighbours_.assign(found + 1, hosts_[h].end());
-      neighbours_.insert(neighbours_.end(), hosts_[h].begin(), found);
-    }
-    mine_ = Of(rank);
-  }
+      : hosts_(hosts),
+        slices_(static_cast<uint64_t>(LargestHost(hosts))),
+        host_(HostOf(hosts, rank)),
+        neighbours_(NeighboursOf(hosts, rank)),
+        mine_(Of(rank)) {}
 
   uint64_t hosts() const { return hosts_.size(); }
   uint64_t parts() const { return slices_ * hosts(); }       // of a chunk
@@ -72,29 +66,28 @@ class HostExchanges {
   }
 
   PartExchange AddBetween() const {
-    return Between([&](const PartMessage& theirs, const PartMessage& own, PartExchange* exchange) {
-      exchange->sends.push_back(theirs);
-      exchange->receives.push_back(own);
-    });
-  }
-
-  PartExchange GatherBetween() const {
-    return Between([&](const PartMessage& theirs, const PartMessage& own, PartExchange* exchange) {
-      exchange->sends.push_back(own);
-      exchange->receives.push_back(theirs);
-    });
-  }
-
-  PartExchange GatherInside() const {
     PartExchange exchange;
-    for (const int neighbour : neighbours_) {
-      exchange.sends.push_back({neighbour, mine_});
-      exchange.receives.push_back({neighbour, Of(neighbour)});
+    for (uint64_t s = 0; s < slices(); ++s) {
+      const uint64_t begin = mine_.first + s * hosts();
+      for (uint64_t distance = 1; distance < hosts(); ++distance) {
+        const uint64_t host = (host_ + distance) % hosts();
+        const int agent = Agent(hosts_, static_cast<int>(host), static_cast<int>(begin / hosts()));
+        exchange.sends.push_back({agent, {begin + host, 1}});
+        exchange.receives.push_back({agent, {Final(s), 1}});
+      }
     }
     return exchange;
   }
 
+  PartExchange GatherBetween() const { return Backwards(AddBetween()); }
+  PartExchange GatherInside() const { return Backwards(AddInside()); }
+
  private:
+  // A sum goes to all whose part of it came.
+  static PartExchange Backwards(PartExchange added) {
+    return {std::move(added.receives), std::move(added.sends)};
+  }
+
   // The parts of the slices whose agent a rank of this host is: they follow each other.
   Parts Of(int rank) const {
     Parts parts;
@@ -106,26 +99,11 @@ class HostExchanges {
     return parts;
   }
 
-  // Each other agent of each slice, with the part that is final there and the one that is here.
-  template <class Add>
-  PartExchange Between(const Add& add) const {
-    PartExchange exchange;
-    for (uint64_t s = 0; s < slices(); ++s) {
-      const uint64_t begin = mine_.first + s * hosts();
-      for (uint64_t distance = 1; distance < hosts(); ++distance) {
-        const uint64_t host = (host_ + distance) % hosts();
-        const int agent = Agent(hosts_, static_cast<int>(host), static_cast<int>(begin / hosts()));
-        add({agent, {begin + host, 1}}, {agent, {begin + host_, 1}}, &exchange);
-      }
-    }
-    return exchange;
-  }
-
   const Hosts& hosts_;  // outlives this
   const uint64_t slices_;
-  uint64_t host_ = 0;
-  std::vector<int> neighbours_;  // beginning after this rank
-  Parts mine_;
+  const uint64_t host_;
+  const std::vector<int> neighbours_;
+  const Parts mine_;  // after what Of reads
 };
 
 }  // namespace ringwood::cuda
