@@ -21,7 +21,7 @@ constexpr absl::Duration kLong = absl::Seconds(60);
 struct Story {
   absl::Notification busy;     // AllReduce is running
   absl::Notification go_on;    // lets it
-  absl::Notification gone;     // the ring was destroyed
+  absl::Notification gone;     // the ring was destroyed, and its loop has no answer left
   Loop* loop = nullptr;        // its own
   bool on_its_thread = false;  // all calls were, and the end
 };
@@ -31,7 +31,7 @@ class SlowRing : public DeviceRing {
   explicit SlowRing(Story* story) : story_(story) { story_->on_its_thread = true; }
   ~SlowRing() override {
     Note();
-    story_->gone.Notify();
+    story_->loop->Post([story = story_] { story->gone.Notify(); });
   }
   void AllReduce(const DeviceReduction& reduction,
                  std::function<void(StatusOr<AllReduceResult>)> done) override {
