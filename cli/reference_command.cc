@@ -56,6 +56,10 @@ constexpr VariableText kVariables[] = {
     {"GROUP_WORLD_SIZE", "the Python package",
      "The number of hosts, as torchrun says it; of several the first rank of each starts a "
      "reducer"},
+    {"RINGWOOD_SERVER_HOST", "the Python package",
+     "The host of the job's server, as `ringwood server -- COMMAND` sets it; the first rank of "
+     "each "
+     "other host starts a reducer"},
     {"MASTER_ADDR, MASTER_PORT", "trainers",
      "The first host's address, and a port that is kept free there"},
     {"RINGWOOD_RESTART", "trainers", "Restarts so far, of the job plus of this rank alone"},

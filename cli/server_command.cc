@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -27,6 +28,7 @@ namespace {
 
 constexpr size_t kMaxReasonBytes = 1000;  // of a verdict: a rank's error may be a whole traceback
 constexpr int kLookMilliseconds = 1000;   // between two checks that the server still runs
+constexpr int kDrainMilliseconds = 100;   // and that its job still does
 
 ObservedSession SessionOf(const v1::JoinResponse& joined) {
   ObservedSession session{.job = joined.job(),
@@ -56,6 +58,12 @@ StatusOr<std::unique_ptr<ReducerTimeline>> Watch(const std::string& timeline,
   return recorder;
 }
 
+// For who started the server, and may have ended since: that is no failure. Any thread.
+void Say(const std::string& line) {
+  std::fputs((line + '\n').c_str(), stdout);
+  if (std::fflush(stdout) != 0 && errno == EPIPE) std::clearerr(stdout);
+}
+
 // For the launcher: one line says why an epoch ended. From the coordinator's thread.
 void PrintVerdict(const v1::Failure& failure) {
   std::string text = absl::StrFormat(
@@ -64,8 +72,7 @@ void PrintVerdict(const v1::Failure& failure) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
   }
-  std::printf("%s%s\n", failure.recovers() ? kRecovery : kVerdict, text.c_str());
-  std::fflush(stdout);
+  Say((failure.recovers() ? kRecovery : kVerdict) + text);
 }
 
 // For the launcher: who takes part in an epoch of an elastic job. From the coordinator's thread.
@@ -75,14 +82,12 @@ void PrintEpoch(const v1::EpochRecord& epoch) {
   for (const v1::RecordedMember& member : epoch.members()) {
     if (member.role() == v1::ROLE_WORKER) ranks.push_back(static_cast<int>(member.rank()));
   }
-  std::printf("%s\n", EpochLine(epoch.epoch(), ranks).c_str());
-  std::fflush(stdout);
+  Say(EpochLine(epoch.epoch(), ranks));
 }
 
 // For the launcher, and for who started the ranks otherwise. From the coordinator's thread.
 void PrintAwaited(const std::vector<uint32_t>& ranks) {
-  std::printf("%s\n", AwaitsLine({ranks.begin(), ranks.end()}).c_str());
-  std::fflush(stdout);
+  Say(AwaitsLine({ranks.begin(), ranks.end()}));
 }
 
 RankContext ContextOf(const ServerOptions& options, const std::string& port_range,
@@ -98,18 +103,31 @@ RankContext ContextOf(const ServerOptions& options, const std::string& port_rang
   return context;
 }
 
+// Reducers of other hosts: unless their number is given. A rank's certificate does not permit it to
+// start one.
+bool RanksMayBring(const ServerFlags& flags, const ServerOptions& options) {
+  return flags.servers < 0 && !flags.no_reducer && !options.network_interface.empty() &&
+         options.credentials == nullptr;
+}
+
 // Until a signal asks for the end, or the command that is served has ended: its code is ours then,
-// and signals are for it.
-Status ServeOn(CommandContext* context, Server* server, Process* command,
+// and signals are for it. With `drain` a signal is not the end before the job is over.
+Status ServeOn(CommandContext* context, Server* server, Process* command, bool drain,
                SignalDescriptor* signals) {
+  bool draining = false;
   for (;;) {
     pollfd wait = {signals->descriptor(), POLLIN, 0};
-    ::poll(&wait, 1, kLookMilliseconds);
+    ::poll(&wait, 1, draining ? kDrainMilliseconds : kLookMilliseconds);
     for (int signal = signals->Next(); signal != 0; signal = signals->Next()) {
       if (signal == SIGPIPE || signal == SIGCHLD) continue;
-      if (command == nullptr) return OkStatus();
-      command->Signal(signal);
+      if (command != nullptr) {
+        command->Signal(signal);
+        continue;
+      }
+      if (!drain || draining) return OkStatus();
+      draining = true;
     }
+    if (draining && !server->RunsJob()) return OkStatus();
     if (command != nullptr && command->Ended()) {
       context->exit_code = command->ending().code;
       return OkStatus();
@@ -127,7 +145,10 @@ Status Serve(CommandContext* context, const ServerFlags& flags) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE};  // before there are threads
   RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags.log_level));
   RW_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags.log_format));
-  SetLog(level, absl::StrFormat("server %d", flags.server.reducer_index), format);
+  const std::string who = flags.of_rank < 0
+                              ? absl::StrFormat("server %d", flags.server.reducer_index)
+                              : absl::StrFormat("reducer of rank %d", flags.of_rank);
+  SetLog(level, who, format);
   RW_ASSIGN_OR_RETURN(ServerOptions options, ServerOptionsGiven(*context, flags));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags.timeline, &options));
@@ -137,12 +158,10 @@ Status Serve(CommandContext* context, const ServerFlags& flags) {
   std::string address;  // where it serves
   options.serves = [&address, host = HostOf(options.listen)](int port) {
     address = ToString({host, port});
-    std::printf("%s%s\n", kListening, address.c_str());
-    std::fflush(stdout);
+    Say(kListening + address);
   };
   options.shows = [](const std::string& url) {
-    std::printf("ringwood server: status page and metrics at %s\n", url.c_str());
-    std::fflush(stdout);
+    Say("ringwood server: status page and metrics at " + url);
   };
   options.deposed = [](const Status& why) {
     Log(LogLevel::kError, Message(why));
@@ -163,10 +182,11 @@ Status Serve(CommandContext* context, const ServerFlags& flags) {
   std::unique_ptr<Process> command;
   if (context->dashes) {
     const Environment environment =
-        ServedEnvironment(context->environment, ContextOf(options, flags.port_range, address));
+        ServedEnvironment(context->environment, ContextOf(options, flags.port_range, address),
+                          RanksMayBring(flags, options) ? options.host : "");
     RW_ASSIGN_OR_RETURN(command, StartServed(context->trailing, environment, file_mask));
   }
-  const Status status = ServeOn(context, server.get(), command.get(), &signals);
+  const Status status = ServeOn(context, server.get(), command.get(), flags.drain, &signals);
   if (status.ok()) server->Stop();
   return status;
 }

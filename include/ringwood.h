@@ -136,6 +136,8 @@ typedef struct {
   const char* identity; /* folder with ca.pem, cert.pem and key.pem: connections are under mutual
                            TLS; NULL: plaintext */
   const char* plan_for; /* "10gbit", "100mbit,20ms" (delay of a hop); NULL: the measured network */
+  int brings_reducer;   /* 1: this process has started a reducer for its host (`ringwood server
+                           --coordinator ... --of-rank RANK`), and the job begins with it */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

@@ -4,7 +4,8 @@
 
 namespace ringwood {
 
-Environment ServedEnvironment(Environment own, const RankContext& context) {
+Environment ServedEnvironment(Environment own, const RankContext& context,
+                              const std::string& server_host) {
   const auto set = [&own](const char* name, const std::string& value) {
     if (!value.empty()) own[name] = value;
   };
@@ -15,6 +16,7 @@ Environment ServedEnvironment(Environment own, const RankContext& context) {
   set("RINGWOOD_TRANSPORT", context.transport == "auto" ? "" : context.transport);
   set("RINGWOOD_PORT_RANGE", context.port_range);
   set("RINGWOOD_JOIN_TIMEOUT", absl::StrFormat("%g", context.join_timeout_seconds));
+  set("RINGWOOD_SERVER_HOST", server_host);
   return own;
 }
 

@@ -16,8 +16,10 @@
 namespace ringwood {
 
 // What all ranks read of `context`, over `own`: the coordinator's address, the token, and how they
-// reach each other. Who they are they hear from what starts them.
-Environment ServedEnvironment(Environment own, const RankContext& context);
+// reach each other. Who they are they hear from what starts them. `server_host`: the host of the
+// server, where the first rank of each other host shall start a reducer; else empty.
+Environment ServedEnvironment(Environment own, const RankContext& context,
+                              const std::string& server_host);
 
 // Its output is ours, its input is empty. `file_mask`: the umask with which we were started.
 StatusOr<std::unique_ptr<Process>> StartServed(const std::vector<std::string>& command,

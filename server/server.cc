@@ -256,6 +256,11 @@ void Server::Stop() {
   parts_->leadership.reset();  // resigns
 }
 
+bool Server::RunsJob() const {
+  const auto status = parts_->job->coordinator().Describe();
+  return !status.ok() || status->phase() == "running";
+}
+
 Status Server::Wait(Duration timeout) {
   absl::MutexLock lock(&parts_->mutex);
   const bool over = parts_->mutex.AwaitWithTimeout(absl::Condition(parts_.get(), &Parts::Over),

@@ -25,6 +25,9 @@ class Server {
   // Idempotent.
   void Stop();
 
+  // Whether an epoch runs. Only of a server that coordinates one job, without coord_store.
+  bool RunsJob() const;
+
   // OK after Stop, TimedOut if neither Stop nor a failure came within `timeout`, else the failure
   // (a reducer that its coordinator refuses, a leader that cannot serve or leads no longer).
   Status Wait(Duration timeout);

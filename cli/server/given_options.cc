@@ -7,12 +7,14 @@
 
 #include "absl/strings/str_format.h"
 #include "base/net/endpoint.h"
+#include "base/net/machine_name.h"
 #include "base/units.h"
 #include "jobs/job_limits.h"
 #include "launch/network.h"
 #include "proto/access.h"
 #include "proto/job_token.h"
 #include "proto/token_file.h"
+#include "server/calls/limits.h"
 #include "transport/interface.h"
 #include "transport/port_range.h"
 
@@ -106,6 +108,45 @@ Status PrepareToServe(ServerOptions* server) {
   return OkStatus();
 }
 
+// As the ranks there name their host (client/options/option_table.h), so that trees know who shares
+// one.
+std::string HostName(const CommandContext& context) {
+  const auto node = context.environment.find("SLURMD_NODENAME");
+  return node != context.environment.end() && !node->second.empty() ? node->second : MachineName();
+}
+
+Status CheckDrain(const CommandContext& context, const ServerOptions& server) {
+  if (context.dashes) {
+    return Invalid("--drain: a signal is for the command after --, with which the server ends");
+  }
+  if (server.jobs == 0 && server.coord_store.empty() && server.coordinator.empty()) {
+    return OkStatus();
+  }
+  return Invalid(
+      "--drain is of a server that coordinates one job, without --coordinator, --jobs "
+      "and --coord-store");
+}
+
+// Which of the reducers it is, and how many are expected.
+Status NumberReducers(const ServerFlags& flags, ServerOptions* server) {
+  if (flags.servers >= 0) server->servers = flags.servers;
+  const bool coordinates = server->coordinator.empty();
+  if (flags.of_rank >= 0) {
+    if (coordinates || server->jobs > 0) {
+      return Invalid(
+          "--of-rank: a rank's reducer joins the server of one job: give its address "
+          "with --coordinator, and no --jobs");
+    }
+    server->reducer_index = static_cast<int>(kFirstOfRanks) + flags.of_rank;
+  }
+  if (!flags.no_reducer) return OkStatus();
+  if (!coordinates) {
+    return Invalid("--no-reducer and --coordinator: such a server would have nothing to do");
+  }
+  server->reducer_index = server->servers;  // behind the last
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<ServerOptions> ServerOptionsGiven(const CommandContext& context,
@@ -127,12 +168,9 @@ StatusOr<ServerOptions> ServerOptionsGiven(const CommandContext& context,
   }
   server.retention.newest = flags.keep_checkpoints;
   RW_RETURN_IF_ERROR(ReadJobLimits(flags.job_limits, &server));
-  if (flags.no_reducer) {
-    if (!server.coordinator.empty()) {
-      return Invalid("--no-reducer and --coordinator: such a server would have nothing to do");
-    }
-    server.reducer_index = server.servers;  // behind the last
-  }
+  RW_RETURN_IF_ERROR(NumberReducers(flags, &server));
+  if (flags.drain) RW_RETURN_IF_ERROR(CheckDrain(context, server));
+  if (server.host.empty()) server.host = HostName(context);
   RW_ASSIGN_OR_RETURN(server.credentials,
                       OpenServersCredentials(flags.identity, server.reducer_index));
   return server;

@@ -102,6 +102,30 @@ void AddLimitFlags(Command command, ServerFlags* flags) {
       .Takes("FILE");
 }
 
+// Which of the job's reducers it is, and how many there are.
+void AddReducerFlags(Command command, ServerFlags* flags) {
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--coordinator", &flags->server.coordinator, "ADDRESS",
+      "Join the coordinator at this HOST:PORT as a further reducer")
+      .Check(CoordinatorProblem);
+  const Flag index =
+      add("--reducer-index", &flags->server.reducer_index, "NUMBER", "Be this reducer, from 0")
+          .Within(0, kMaxRanks);
+  add("--of-rank", &flags->of_rank, "RANK",
+      "Be the reducer that this rank brings for its host (RINGWOOD_BRINGS_REDUCER)")
+      .Within(0, kMaxRanks)
+      .Excludes(index);
+  add("--servers", &flags->servers, "NUMBER",
+      "Expect so many reducers, this one included; 0: ranks merge among themselves")
+      .Within(0, kMaxRanks)
+      .Default("1, and with a command after -- those that its ranks bring for other hosts");
+  command.Switch(
+      "--no-reducer", &flags->no_reducer,
+      "Be none of the reducers, which are other processes: coordinate and keep the store");
+}
+
 // What is seen of the server.
 void AddSeenFlags(Command command, ServerFlags* flags) {
   command
@@ -163,21 +187,17 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   AddSessionFlag(command, "transport", &server.transport);
   AddSessionFlag(command, "interface_name", &server.network_interface);
   AddSessionFlag(command, "port_range", &flags->port_range);
-  add("--coordinator", &server.coordinator, "ADDRESS",
-      "Join the coordinator at this HOST:PORT as a further reducer")
-      .Check(CoordinatorProblem);
-  add("--reducer-index", &server.reducer_index, "NUMBER", "Be this reducer, from 0")
-      .Within(0, kMaxRanks);
-  add("--servers", &server.servers, "NUMBER",
-      "Expect so many reducers, this one included; 0: ranks merge among themselves")
-      .Within(0, kMaxRanks)
-      .ShowDefault();
-  command.Switch(
-      "--no-reducer", &flags->no_reducer,
-      "Be none of the reducers, which are other processes: coordinate and keep the store");
+  AddReducerFlags(command, flags);
+  command.Switch("--drain", &flags->drain,
+                 "Asked to end by a signal, first serve the job that runs until all its ranks have "
+                 "left; a second signal ends it at once");
   AddElasticFlags(command, &server);
   AddTimeoutFlags(command, &server);
-  add("--host", &server.host, "NAME", "Name this host so in error messages").ShowDefault();
+  server.host.clear();
+  add("--host", &server.host, "NAME",
+      "Name this host so, in messages and where ranks and reducers of one host are looked for; "
+      "without it Slurm's or the machine's name")
+      .From("RINGWOOD_HOST");
   AddLimitFlags(command, flags);
   AddTokenFileFlag(command, "the job's secret", &flags->token_file);
   AddIdentityFlag(command, &flags->identity);

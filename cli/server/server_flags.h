@@ -22,6 +22,9 @@ struct ServerFlags {
   std::string log_level = "info";
   std::string log_format = "text";
   bool no_reducer = false;
+  int servers = -1;    // not given
+  int of_rank = -1;    // not given
+  bool drain = false;  // asked to end it first serves the epoch that runs
   uint64_t keep_checkpoints = kKeptCheckpoints;
 };
 

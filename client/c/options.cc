@@ -1,13 +1,11 @@
 // The C interface: the options of a session, before there is one.
 #include "client/options/options.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <list>
 
+#include "base/net/machine_name.h"
 #include "client/c/handle.h"
 #include "client/options/c_options.h"
 
@@ -32,13 +30,6 @@ const ringwood::SessionOptions* Keep(const ringwood::SessionOptions& found) {
   return equal != kept->options.end() ? &*equal : &kept->options.emplace_back(found);
 }
 
-// Of ranks that nobody has told where they are: hosts of one name would share memory.
-std::string MachineName() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return ringwood::SessionOptions().host;
-  return name.data();
-}
-
 bool HostIsNamed() {
   for (const char* variable : ringwood::OptionNamed("host").variables) {
     const char* value = variable == nullptr ? nullptr : std::getenv(variable);
@@ -57,7 +48,8 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     RW_ASSIGN_OR_RETURN(
         ringwood::SessionOptions found,
         ringwood::OptionsFromEnvironment([](const char* name) { return std::getenv(name); }));
-    if (!HostIsNamed()) found.host = MachineName();
+    // Of ranks that nobody has told where they are: hosts of one name would share memory.
+    if (!HostIsNamed()) found.host = ringwood::MachineName();
     const ringwood_options value = ringwood::ToC(*Keep(found));
     options->size = size;
     return Write(value, options, "ringwood_options");

@@ -89,6 +89,7 @@ StatusOr<std::unique_ptr<EpochLink>> EpochLink::Enter(Connection* connection,
   request.set_resume(options.resume != Resume::kNo);
   request.set_or_start(options.resume == Resume::kOrStart);
   request.set_job(options.job);
+  request.set_brings_reducer(options.brings_reducer);
   request.set_join_timeout_seconds(ToSeconds(timeout));
   if (held != nullptr) *request.mutable_held() = *held;
   RW_ASSIGN_OR_RETURN(link->joined_, connection->control()->Join(request, timeout));

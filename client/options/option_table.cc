@@ -91,6 +91,10 @@ constexpr Option kOptions[] = {
    .section = "Network",
    .help = "Use this network interface for data and control, in the syntax of "
            "NCCL_SOCKET_IFNAME; without it loopback"},
+  {.name = "brings_reducer", .place = OptionPlace{&S::brings_reducer, &C::brings_reducer},
+   .variables = {"RINGWOOD_BRINGS_REDUCER"}, .section = "Network",
+   .help = "Wait for the reducer that this process has started (`ringwood server --coordinator … "
+           "--of-rank RANK`) as for the other ranks"},
   {.name = "port_range", .place = OptionPlace{&S::port_range, &C::port_range},
    .variables = {"RINGWOOD_PORT_RANGE"}, .value = "FIRST-LAST",
    .check = [](const std::string& text) { return ParsePortRange(text).status(); },

@@ -30,6 +30,7 @@ struct SessionOptions {
   std::string host = "localhost";  // as the launcher calls it
   std::string network_interface;   // data plane; empty: loopback
   bool trusted_fabric = false;     // the operator declares a network off loopback private
+  bool brings_reducer = false;     // this process has started one, which joins as well
   std::string transport = "auto";  // data plane: "ucx", "grpc" or "auto", transport/open_fabric.h
   std::string port_range;          // "20000-20099": where it listens; empty: any port
   std::string token;

@@ -9,4 +9,7 @@ namespace ringwood {
 inline constexpr uint32_t kMaxWorld = 4096;
 inline constexpr uint32_t kMaxServers = 256;
 
+// Reducers that ranks bring are numbered behind all others: that of rank r is kFirstOfRanks + r.
+inline constexpr uint32_t kFirstOfRanks = kMaxServers;
+
 }  // namespace ringwood

@@ -8,7 +8,7 @@
 
 namespace ringwood {
 
-// "rank 2 (host h1)" or "server 0 (host h0)".
+// "rank 2 (host h1)", "server 0 (host h0)" or "reducer of rank 2 (host h1)".
 std::string MemberLabel(v1::Role role, uint32_t rank, const std::string& host);
 
 }  // namespace ringwood

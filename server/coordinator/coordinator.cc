@@ -20,7 +20,7 @@ namespace {
 
 // Most streams that are not identified yet: those of all members at once. One more closes
 // the oldest, and each closes by itself after a while.
-constexpr size_t kMaxStrangers = kMaxWorld + kMaxServers;
+constexpr size_t kMaxStrangers = 2 * kMaxWorld + kMaxServers;
 constexpr double kStrangerSeconds = 5;
 // Ticks within one failure timeout: silence is noticed this fraction late at most.
 constexpr double kTicksPerTimeout = 20;

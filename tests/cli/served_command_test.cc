@@ -107,8 +107,9 @@ TEST(ServedCommand, WhatIsNotGivenIsLeftToItsOwnEnvironment) {
                                 {"RINGWOOD_TOKEN", "given"},
                                 {"RINGWOOD_TRANSPORT", "ucx"},
                                 {"RINGWOOD_JOIN_TIMEOUT", "120"}};
-  EXPECT_EQ(ServedEnvironment({{"RINGWOOD_TRANSPORT", "ucx"}, {"RINGWOOD_TOKEN", "old"}}, context),
-            expected);
+  EXPECT_EQ(
+      ServedEnvironment({{"RINGWOOD_TRANSPORT", "ucx"}, {"RINGWOOD_TOKEN", "old"}}, context, ""),
+      expected);
 }
 
 }  // namespace

@@ -54,6 +54,30 @@ TEST(StatusCommand, OfSeveralAddressesAsksTheOneThatAnswers) {
   EXPECT_NE(wrong.err.find("\"here\" is not HOST:PORT"), std::string::npos) << wrong.err;
 }
 
+// Until ranks have left: tests/python/entry/test_entry.py.
+TEST(ServerCommand, DrainsAtOnceWhereNoJobRuns) {
+  Program server({"server", "--listen", "127.0.0.1:0", "--insecure", "--drain"});
+  const std::string address = AddressOf(&server);
+  server.Signal(SIGTERM);
+  const Finished finished = server.Wait();
+  EXPECT_EQ(finished.code, 0) << finished.err;
+}
+
+TEST(ServerCommand, RefusesToDrainOrToBeARanksReducerWhereThatMeansNothing) {
+  const auto error = [](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"server", "--listen", "127.0.0.1:0", "--insecure"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished finished = RunProgram(arguments);
+    EXPECT_EQ(finished.code, 78) << finished.err;
+    return finished.err;
+  };
+  EXPECT_THAT(error({"--drain", "--", "true"}), HasSubstr("a signal is for the command after --"));
+  EXPECT_THAT(error({"--drain", "--coordinator", "127.0.0.1:1"}), HasSubstr("coordinates one job"));
+  EXPECT_THAT(error({"--drain", "--coord-store", "etcd://127.0.0.1:1/x"}),
+              HasSubstr("coordinates one job"));
+  EXPECT_THAT(error({"--of-rank", "1"}), HasSubstr("give its address with --coordinator"));
+}
+
 TEST(ServerCommand, ReducersEndInOrderWhateverTheirCallsWaitFor) {
   Random random(1);
   for (int round = 0; round < 8; ++round) {

@@ -71,6 +71,7 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_join_timeout_seconds(line.number("patience", 0));
   request.set_newest_epoch_seen(line.number("seen", 0));
   request.set_max_memory_bytes(line.number("memory", 0));
+  request.set_brings_reducer(line.has("brings"));
   if (line.has("held")) AddHeld(line.text("held", ""), request.mutable_held());
   if (line.has("calls")) request.mutable_held()->set_calls(line.number("calls", 0));
   if (line.has("due")) request.mutable_held()->set_checkpoint(true);

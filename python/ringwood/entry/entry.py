@@ -1,7 +1,7 @@
 """How a process comes to its job.
 
 Where RINGWOOD_COORDINATOR names a server (`ringwood run`, `ringwood server -- COMMAND`, one by hand) nothing has to be
-done. Otherwise rank 0 starts one, and says where through torch's store, which torchrun and other launchers of
+done, but for a reducer of this host. Otherwise rank 0 starts one, and says where through torch's store, which torchrun and other launchers of
 torch.distributed name. A process that nothing started as a rank is the only one of its job.
 """
 
@@ -15,7 +15,8 @@ import time
 
 from ..errors import InvalidError, UnavailableError
 from ..library import load
-from .own_server import OwnReducer, OwnServer
+from .host_reducer import for_served_job, for_torchruns_job
+from .own_server import OwnServer
 
 # By which a process knows that it is a rank: of Ringwood's options, and of launchers that are refused with a word on
 # what is missing, where each of their processes would train alone.
@@ -62,7 +63,8 @@ def enter(given):
     torch = "torch" in sys.modules or "TORCHELASTIC_RUN_ID" in os.environ  # else it may not be installed
     if torch and not named and "RINGWOOD_COORDINATOR" not in os.environ and all(name in os.environ for name in _OF_TORCH):
         return _by_torch(given)
-    return Entry()  # with a server, or with an error that says what is missing
+    # With a server, or with an error that says what is missing.
+    return Entry() if named else Entry(for_served_job(given))
 
 
 def _alone():
@@ -81,26 +83,12 @@ def _by_torch(given):
             _torch[:] = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:3]
         store, rank, world = _torch
         _meetings[0] += 1
-        hosts = _hosts_of_torchrun()
-        server, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, world, True, hosts)
+        servers, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, world, True)
     except RuntimeError as error:
         raise UnavailableError(f"no server is named in RINGWOOD_COORDINATOR, and torch's store at "
                                f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} did not say where rank 0 has "
                                f"one: {error}") from error
-    servers = [] if server is None else [server]
-    if hosts and os.environ["LOCAL_RANK"] == "0":
-        servers.append(OwnReducer(variables["RINGWOOD_COORDINATOR"], variables["RINGWOOD_TOKEN"],
-                                  int(os.environ["GROUP_RANK"]), hosts, rank, variables["RINGWOOD_HOST"]))
     return Entry(variables, servers)
-
-
-def _hosts_of_torchrun():
-    """How many, if torchrun has said so and there are several: then the first rank of each starts a reducer, so that
-    sparse entries are added up before they leave the host (sparse/tree.h). 0: no reducers."""
-    if any(name not in os.environ for name in ("GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK")):
-        return 0
-    hosts = int(os.environ["GROUP_WORLD_SIZE"])
-    return hosts if hosts > 1 else 0
 
 
 def prefix():
@@ -108,14 +96,15 @@ def prefix():
     return f"ringwood/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
-def meet(store, key, rank, world, keeps=False, reducers=0):
-    """(the server, where this rank starts it, the variables that `ringwood run` would have set). `key`: of the store, and
-    of this meeting; `keeps` and `reducers`: see OwnServer."""
+def meet(store, key, rank, world, keeps=False):
+    """(the servers that this rank has started, the variables that `ringwood run` would have set). `key`: of the store, and
+    of this meeting; `keeps`: see OwnServer."""
     heard = f"{key}/heard"
-    server = None
+    servers = []
     if rank == 0:
         try:
-            server = OwnServer(keeps, reducers)
+            server = OwnServer(keeps)
+            servers.append(server)
             offer = {"coordinator": server.address, "token": server.token, "host": _machine()}
         except (OSError, InvalidError, UnavailableError) as error:
             store.set(key, json.dumps({"error": str(error)}))
@@ -133,8 +122,10 @@ def meet(store, key, rank, world, keeps=False, reducers=0):
     if not os.environ.get("RINGWOOD_NETWORK_INTERFACE") and offer["host"] != _machine():
         raise InvalidError(f"rank {rank} is not on the host of rank 0, and without RINGWOOD_NETWORK_INTERFACE Ringwood "
                            "uses loopback: set it on all ranks, and RINGWOOD_TRUSTED_FABRIC=1 if the network is private")
-    return server, {"RINGWOOD_COORDINATOR": offer["coordinator"], "RINGWOOD_TOKEN": offer["token"],
-                    "RINGWOOD_HOST": os.environ.get("RINGWOOD_HOST") or socket.gethostname()}
+    variables = {"RINGWOOD_COORDINATOR": offer["coordinator"], "RINGWOOD_TOKEN": offer["token"],
+                 "RINGWOOD_HOST": os.environ.get("RINGWOOD_HOST") or socket.gethostname()}
+    reducers, brought = for_torchruns_job(rank, variables)
+    return servers + reducers, variables | brought
 
 
 def _machine():

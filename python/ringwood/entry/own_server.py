@@ -1,6 +1,6 @@
-"""The servers of a job that has none: `ringwood server` as processes of their own, on loopback or on the network interface
-of RINGWOOD_NETWORK_INTERFACE. A shell stands between that reads from us: a server ends a moment after this process
-did, however that ended, so that it can still tell other ranks who failed.
+"""The servers that a rank starts: `ringwood server` as processes of their own, on loopback or on the network interface of
+RINGWOOD_NETWORK_INTERFACE. A shell stands between that reads from us and ends the server when this process has ended,
+however it did. A coordinator stays a moment longer, to tell the other ranks who failed, and until they have left.
 """
 
 import contextlib
@@ -15,31 +15,37 @@ import tempfile
 from ..errors import InvalidError, NotFoundError, UnavailableError
 from ..library import find_program
 
-_LINGER_SECONDS = 3  # of the server, after this process is gone
+_LINGER_SECONDS = 3  # of a coordinator, after this process is gone
 _PATIENCE_SECONDS = 30  # for a store that the server of the processes before holds still
 _START_SECONDS = 30     # beside that, until it listens
 _END_SECONDS = 10       # a server that hangs, as on a dead disk, is killed then
 _ON = ("1", "true", "on", "yes")  # of what the library reads so (client/options/switch_text.h)
-_KEEPER = (f'store=$1; shift; "$@" & server=$!; exec >&-; read -r line; [ "$line" = end ] || sleep {_LINGER_SECONDS}; '
+# To the first signal a coordinator does not yield while ranks are in the job.
+_KEEPER = ('linger=$1 store=$2; shift 2; "$@" & server=$!; exec >&-; read -r line; '
+           'if [ "$line" = end ]; then kill -HUP $server; else sleep $linger; fi 2>/dev/null; '
            'kill $server 2>/dev/null; wait $server; [ -z "$store" ] || rm -rf "$store"')
 
 
 class _Own:
-    def __init__(self, flags, token, rank, temporary=""):
+    def __init__(self, flags, token, rank, linger=0, temporary=""):
         self._temporary = temporary
-        with tempfile.NamedTemporaryFile("w") as file:
-            file.write(token)
-            file.flush()
-            command = [_program(), "server", "--token-file", file.name, "--log-level", "warning", *flags]
-            self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", temporary, *command], stdin=subprocess.PIPE,
-                                             stdout=subprocess.PIPE, text=True, start_new_session=True)
-            said, _, _ = select.select([self._process.stdout], [], [], _PATIENCE_SECONDS + _START_SECONDS)
-            line = self._process.stdout.readline().strip() if said else ""
+        command = [self._program(), "server", "--log-level", "warning", *flags]
+        self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", str(linger), temporary, *command],
+                                         env=os.environ | {"RINGWOOD_TOKEN": token}, stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
+        said, _, _ = select.select([self._process.stdout], [], [], _PATIENCE_SECONDS + _START_SECONDS)
+        line = self._process.stdout.readline().strip() if said else ""
         if " listening on " not in line:
             self.close()
             raise UnavailableError(f"`{' '.join(command)}` did not start; its error message is in the output of rank "
                                    f"{rank}")
         self.address = line.rsplit(" ", 1)[1]
+
+    def _program(self):
+        try:
+            return find_program()
+        except NotFoundError as failure:
+            raise InvalidError(f"{self._lacks}, and none can be started: {failure}") from failure
 
     def close(self, linger=False):
         """`linger`: for other ranks, which leave the job too; then nothing is waited for."""
@@ -60,26 +66,29 @@ class _Own:
 
 class OwnServer(_Own):
     """The job's coordinator. `keeps`: it takes checkpoints, into the store that RINGWOOD_STORE names, or into a temporary
-    folder that goes with it. `reducers`: so many OwnReducer are to join."""
+    folder that goes with it."""
 
-    def __init__(self, keeps=False, reducers=0):
+    _lacks = "RINGWOOD_COORDINATOR names no server"
+
+    def __init__(self, keeps=False):
         self.token = secrets.token_hex(16)
-        flags = ["--servers", str(reducers), "--no-reducer", *_network_flags()]
+        flags = ["--servers", "0", "--no-reducer", "--drain", *_network_flags()]
         named, temporary = os.environ.get("RINGWOOD_STORE", ""), ""
         if keeps and named:
             flags += ["--store", named, "--store-patience", str(_PATIENCE_SECONDS)]
         elif keeps:
             temporary = tempfile.mkdtemp(prefix="ringwood-")
             flags += ["--store", temporary]
-        super().__init__(flags, self.token, 0, temporary)
+        super().__init__(flags, self.token, 0, _LINGER_SECONDS, temporary)
 
 
 class OwnReducer(_Own):
-    """Reducer `index` of `reducers`, on the host of this rank, of the job whose server is at `address`."""
+    """The reducer that this rank brings for its host, of the job whose server is at `address`."""
 
-    def __init__(self, address, token, index, reducers, rank, host):
-        super().__init__(["--coordinator", address, "--reducer-index", str(index), "--servers", str(reducers), "--host",
-                          host, *_network_flags()], token, rank)
+    _lacks = "this host has no reducer"
+
+    def __init__(self, address, token, rank, host):
+        super().__init__(["--coordinator", address, "--of-rank", str(rank), "--host", host, *_network_flags()], token, rank)
 
 
 def _network_flags():
@@ -97,10 +106,3 @@ def _network_flags():
         if os.environ.get(name):
             flags += [flag, os.environ[name]]
     return flags
-
-
-def _program():
-    try:
-        return find_program()
-    except NotFoundError as failure:
-        raise InvalidError(f"RINGWOOD_COORDINATOR names no server, and none can be started: {failure}") from failure

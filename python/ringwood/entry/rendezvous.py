@@ -19,10 +19,10 @@ _HEAD_START_SECONDS = 0.05  # of rank 0, which frees torch's store when the grou
 class Joined:
     """The session that all process groups of the process share."""
 
-    def __init__(self, session, store, server, ours):
+    def __init__(self, session, store, servers, ours):
         self.session = session
         self._rank, self._others = session.rank, session.world - 1
-        self._store, self._server, self._ours = store, server, ours
+        self._store, self._servers, self._ours = store, servers, ours
         self.groups = 0
         self._base = _numbered(session)
 
@@ -68,8 +68,8 @@ class Joined:
 
     def _close(self, all_left):
         """Who has not left may be in calls of a group without rank 0: for them the server stays a moment longer."""
-        server, self._server = self._server, None
-        if server is not None:
+        servers, self._servers = self._servers, []
+        for server in servers:
             server.close(linger=not all_left)
 
 
@@ -92,9 +92,9 @@ def join(store, rank, world, timeout, ranks):
         raise RefusedError('the backend ringwood has no session yet: init_process_group("ringwood") comes before '
                            'new_group(backend="ringwood")')
     _joins[0] += 1
-    ours, server, variables = not job.running(), None, {}
+    ours, servers, variables = not job.running(), [], {}
     if ours and "RINGWOOD_COORDINATOR" not in os.environ:
-        server, variables = meet(store, f"{prefix()}/{_joins[0]}/server", rank, world)
+        servers, variables = meet(store, f"{prefix()}/{_joins[0]}/server", rank, world)
         variables |= {"RANK": str(rank), "WORLD_SIZE": str(world)}
     with Entry(variables).environment():
         if ours:
@@ -103,5 +103,5 @@ def join(store, rank, world, timeout, ranks):
     if (session.rank, session.world) != (rank, world):
         raise InvalidError(f"this process is rank {rank} of {world} for torch.distributed and rank {session.rank} of "
                            f"{session.world} of the job: RANK and WORLD_SIZE are those of `ringwood run`")
-    _present.append(Joined(session, store, server, ours))
+    _present.append(Joined(session, store, servers, ours))
     return _present[0].enter()

@@ -82,6 +82,10 @@ bool Epoch::Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outb
 std::optional<uint32_t> Epoch::StreamBroken(StreamId stream, TimePoint now, Outbox* out) {
   const std::optional<uint32_t> node = presence_.Broken(stream);
   if (!node || presence_.left(*node)) return std::nullopt;
+  if (state_ == State::kRunning && IsDone(*node)) {
+    presence_.Left(*node, std::nullopt, now);
+    return std::nullopt;
+  }
   if (state_ == State::kRunning) {
     // A launcher that sees a rank end with an error ends the others.
     const std::optional<uint32_t> first = presence_.FirstLeft();
@@ -237,12 +241,20 @@ void Epoch::Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out) {
         {node, StatusCode::kAborted, request.reason().empty() ? "it gave up" : request.reason()},
         out);
   }
-  if (node >= roster_.world()) {
+  if (IsDone(node)) return presence_.Left(node, std::nullopt, now);
+  if (roster_.IsReducer(node)) {
     return Fail({node, StatusCode::kUnavailable, "the server was stopped"}, out);
   }
   presence_.Left(node, request.has_saves() ? std::optional(request.saves()) : std::nullopt, now);
   if (plan_.agreeing() || ballot_ != nullptr) return EndedEarly({node}, out);
   if (presence_.AllLeft()) End(out);
+}
+
+// A reducer once a worker has left in order: no step follows that would need it. Where it has a
+// store, another worker may be saving to it.
+bool Epoch::IsDone(uint32_t node) const {
+  return roster_.IsReducer(node) && !options_.elastic && presence_.FirstLeft().has_value() &&
+         roster_.member(node).store_address().empty();
 }
 
 void Epoch::EndedEarly(const Presence::Leaver& left, Outbox* out) {

@@ -138,6 +138,7 @@ class Epoch {
   Blame Nobody(const Status& why) const { return {roster_.size(), why.code(), Message(why)}; }
   Standing Progress() const;
   bool IsNewcomer(uint32_t rank) const;
+  bool IsDone(uint32_t node) const;
 
   const MembershipOptions options_;
   const v1::EpochRecord record_;

@@ -96,10 +96,8 @@ bool Gathering::CallGone(CallId call, TimePoint now, Outbox* out) {
 
 void Gathering::RefuseOverdue(TimePoint now, bool busy, const std::vector<Awaited>& awaited,
                               Outbox* out) {
+  const std::string missing = room_.Missing(awaited, now);  // who is late with others did join
   for (const Waiting& late : room_.TakeOverdue(now, options_.join_timeout_seconds)) {
-    room_.Add(late);  // so that Missing() speaks of the world as it is for everyone
-    const std::string missing = room_.Missing(awaited, now);
-    room_.Remove(late.call);
     out->Reply(
         late.call,
         TimedOut(absl::StrFormat(

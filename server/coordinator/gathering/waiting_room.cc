@@ -32,6 +32,13 @@ std::string Runs(const std::vector<uint32_t>& numbers) {
   return absl::StrJoin(parts, ", ");
 }
 
+// "rank 3", "ranks 0, 2".
+void AddNamed(const std::string& name, const std::vector<uint32_t>& numbers,
+              std::vector<std::string>* parts) {
+  if (numbers.empty()) return;
+  parts->push_back(name + (numbers.size() == 1 ? " " : "s ") + Runs(numbers));
+}
+
 }  // namespace
 
 bool HasPart(const v1::JoinRequest& request) {
@@ -50,14 +57,21 @@ Status WaitingRoom::Admit(const v1::JoinRequest& request) const {
     case v1::ROLE_WORKER:
       return AdmitWorker(request);
     case v1::ROLE_REDUCER:
-      if (request.rank() < static_cast<uint32_t>(options_.servers)) return OkStatus();
-      return Invalid(absl::StrFormat(
-          "%s: this job has %d servers, numbered from 0: start the coordinator with --servers %d "
-          "or give another index",
-          who, options_.servers, request.rank() + 1));
+      return AdmitReducer(request);
     default:
       return Invalid("a process joined with neither the role of a worker nor of a reducer");
   }
+}
+
+// The rank that brings one may join later.
+Status WaitingRoom::AdmitReducer(const v1::JoinRequest& request) const {
+  const uint32_t index = request.rank();
+  if (index < static_cast<uint32_t>(options_.servers)) return OkStatus();
+  if (index >= kFirstOfRanks && index - kFirstOfRanks < kMaxWorld) return OkStatus();
+  return Invalid(absl::StrFormat(
+      "%s: this job has %d servers, numbered from 0: start the coordinator with --servers %d "
+      "or give another index",
+      LabelOf(request), options_.servers, index + 1));
 }
 
 Status WaitingRoom::AdmitWorker(const v1::JoinRequest& request) const {
@@ -182,6 +196,19 @@ std::vector<uint32_t> WaitingRoom::MissingOf(v1::Role role,
   return missing;
 }
 
+std::vector<uint32_t> WaitingRoom::MissingReducers() const {
+  std::vector<uint32_t> missing =
+      MissingOf(v1::ROLE_REDUCER, static_cast<uint32_t>(options_.servers));
+  for (const auto& [seat, waiting] : seats_) {
+    const uint32_t index = kFirstOfRanks + seat.second;
+    if (seat.first == v1::ROLE_WORKER && waiting.request.brings_reducer() &&
+        !seats_.contains({v1::ROLE_REDUCER, index})) {
+      missing.push_back(index);
+    }
+  }
+  return missing;
+}
+
 uint32_t WaitingRoom::Workers(TimePoint now) const {
   return static_cast<uint32_t>(std::count_if(seats_.begin(), seats_.end(), [&](const auto& entry) {
     return entry.first.first == v1::ROLE_WORKER && entry.second.apart_until <= now;
@@ -234,14 +261,17 @@ std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited, TimePoint 
   const bool any = continues || ResumesWithAny();
   const auto ranks = any ? MissingOf(v1::ROLE_WORKER, awaited)
                          : MissingOf(v1::ROLE_WORKER, worker->request.world());
-  const auto servers = continues
-                           ? MissingOf(v1::ROLE_REDUCER, awaited)
-                           : MissingOf(v1::ROLE_REDUCER, static_cast<uint32_t>(options_.servers));
-  std::vector<std::string> parts;
-  if (!ranks.empty()) parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + Runs(ranks));
-  if (!servers.empty()) {
-    parts.push_back((servers.size() == 1 ? "server " : "servers ") + Runs(servers));
+  auto servers = continues ? MissingOf(v1::ROLE_REDUCER, awaited) : MissingReducers();
+  std::vector<uint32_t> bringers;
+  const auto of_ranks = std::lower_bound(servers.begin(), servers.end(), kFirstOfRanks);
+  for (auto of_rank = of_ranks; of_rank != servers.end(); ++of_rank) {
+    bringers.push_back(*of_rank - kFirstOfRanks);
   }
+  servers.erase(of_ranks, servers.end());
+  std::vector<std::string> parts;
+  AddNamed("rank", ranks, &parts);
+  AddNamed("server", servers, &parts);
+  AddNamed("the reducer of rank", bringers, &parts);
   const std::string more = any && ranks.empty() ? MissingWorkers(continues, now) : "";
   if (!more.empty()) parts.push_back(more);
   return absl::StrJoin(parts, " and ");

@@ -1,10 +1,11 @@
 // The processes that have joined and wait for the world to be complete. Pure: times come in as
 // arguments.
 //
-// A world that begins is complete when all its ranks and all servers are there. One that continues
-// an elastic job is complete when all that are awaited are there, and workers enough. Where nobody
-// is left to continue it, it resumes with whichever ranks come, spares too: as many as it was
-// started with, or fewer once somebody has waited for the join timeout.
+// A world that begins is complete when all its ranks, all servers and the reducers that its ranks
+// bring are there. One that continues an elastic job is complete when all that are awaited are
+// there, and workers enough. Where nobody is left to continue it, it resumes with whichever ranks
+// come, spares too: as many as it was started with, or fewer once somebody has waited for the join
+// timeout.
 #pragma once
 
 #include <map>
@@ -88,11 +89,13 @@ class WaitingRoom {
   std::vector<Waiting*> Members();
 
  private:
+  Status AdmitReducer(const v1::JoinRequest& request) const;
   Status AdmitWorker(const v1::JoinRequest& request) const;
   Status AdmitBeside(const v1::JoinRequest& request, const v1::JoinRequest& other) const;
   const Waiting* AnyWorker() const;
   std::vector<uint32_t> MissingOf(v1::Role role, uint32_t count) const;
   std::vector<uint32_t> MissingOf(v1::Role role, const std::vector<Awaited>& awaited) const;
+  std::vector<uint32_t> MissingReducers() const;              // of a world that begins, rising
   bool Continues(const std::vector<Awaited>& awaited) const;  // an elastic job
   bool ResumesWithAny() const;
   bool Overdue(const Waiting& waiting, TimePoint now, double seconds) const;

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from conftest import JOBS, ROOT, environment, run
+from conftest import JOBS, PROGRAM, ROOT, environment, run
 from test_process_group import together
 
 ALONE = "nothing started this process as a rank of a job, so it trains alone"
@@ -125,12 +125,11 @@ def test_ranks_that_torchs_variables_name_find_each_other(tmp_path):
 OF_TWO_HOSTS = """
 import os, runpy, sys
 rank = int(os.environ["RANK"])
-os.environ |= {"LOCAL_RANK": str(rank % 2), "GROUP_RANK": str(rank // 2), "GROUP_WORLD_SIZE": "2",
-               "RINGWOOD_HOST": f"h{rank // 2}"}
+os.environ |= {"LOCAL_RANK": str(rank % 2), "GROUP_WORLD_SIZE": "2", "RINGWOOD_HOST": f"h{rank // 2}"}
 import ringwood.torch as rw
 from ringwood import job
 rw.init()
-started = [b"--reducer-index" in open(f"/proc/{server._process.pid}/cmdline", "rb").read()
+started = [b"--of-rank" in open(f"/proc/{server._process.pid}/cmdline", "rb").read()
            for server in job.current()._entry._servers]
 print(f"rank {rank} has started {started}", flush=True)
 rw.shutdown()
@@ -145,6 +144,73 @@ def test_the_first_rank_of_each_of_torchruns_hosts_starts_a_reducer(changes, tmp
     outputs = together(script, JOBS / "entered.py", ranks=4, TMPDIR=str(tmp_path), **changes)
     for rank, (output, started) in enumerate(zip(outputs, ("[False, True]", "[]", "[True]", "[]"))):
         assert f"rank {rank} has started {started}" in output and f"rank {rank} of 4 entered twice" in output, output
+    wait_until_nothing_is_left(tmp_path)
+
+
+# h0 has two ranks and the server, h1 two ranks, h2 one.
+OF_THREE_HOSTS = """
+for rank in 0 1 2 3 4; do
+    RANK=$rank WORLD_SIZE=5 OMPI_COMM_WORLD_LOCAL_RANK=$((rank % 2)) RINGWOOD_HOST=h$((rank / 2)) "$@" &
+done
+wait
+"""
+
+ENTERS_TWICE = """
+import os
+import numpy as np
+import ringwood
+from ringwood.entry import host_reducer
+for _ in range(2):
+    with ringwood.Session() as session:
+        gradient = np.full(200_000, 1 + session.rank, np.float32)
+        session.register("w", gradient, route="sparse", density=1.0)
+        session.begin_step()
+        session.ready("w")
+        session.finish_step()
+        assert (gradient == 3).all()
+print("rank", os.environ["RANK"], "has started", len(host_reducer._of_served_jobs), flush=True)
+"""
+
+
+@pytest.mark.parametrize("servers", [(), ("--servers", "1")], ids=["", "servers are counted"])
+def test_the_first_rank_of_each_host_without_a_server_starts_a_reducer(servers, tmp_path):
+    """And keeps it for the next job."""
+    script = tmp_path / "enters_twice.py"
+    script.write_text(ENTERS_TWICE)
+    ended = run([PROGRAM, "server", "--network-interface", "lo", "--trusted-fabric", "--host", "h0", *servers, "--", "sh",
+                 "-c", OF_THREE_HOSTS, "sh", sys.executable, script], TMPDIR=str(tmp_path))
+    started = sorted(line for line in ended.output.splitlines() if "has started" in line)
+    assert started == [f"rank {rank} has started {0 if servers else int(rank in (2, 4))}" for rank in range(5)], ended.output
+    assert ended.output.count(f"begins at step 0: 5 workers, {1 if servers else 3} servers") == 2, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
+LEAVES_LATE = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+os.environ |= {"LOCAL_RANK": str(rank % 2), "GROUP_WORLD_SIZE": "2", "RINGWOOD_HOST": f"h{rank // 2}"}
+import ringwood.torch as rw
+rw.init()
+assert rw.allreduce(1, op="sum") == 4
+if rank == 1:
+    time.sleep(5)
+    if "dies" in sys.argv:
+        os._exit(3)
+rw.shutdown()
+print(f"rank {rank} has left", flush=True)
+"""
+
+
+@pytest.mark.parametrize("end", ["leaves", "dies"])
+def test_the_servers_of_ranks_that_leave_early_stay_for_one_that_ends_late(end, tmp_path):
+    """Rank 0 starts the coordinator, ranks 0 and 2 reducers; their processes are long gone when rank 1 ends."""
+    script = tmp_path / "leaves_late.py"
+    script.write_text(LEAVES_LATE)
+    outputs = together(script, end, ranks=4, codes=(0, 3), TMPDIR=str(tmp_path))
+    assert sum("has left" in output for output in outputs) == (4 if end == "leaves" else 3), outputs
+    assert ("rank 1 (host h0) failed" if end == "dies" else "") in outputs[0], outputs
+    for output in outputs:
+        assert ("the server is stopping" not in output and "cannot" not in output), outputs
     wait_until_nothing_is_left(tmp_path)
 
 
@@ -181,7 +247,7 @@ def test_rank_0_without_a_server_stays_until_all_have_heard_why(monkeypatch):
     from ringwood.entry import entry
     from ringwood.errors import UnavailableError
 
-    def none(_keeps, _reducers):
+    def none(_keeps):
         raise OSError("no memory")
 
     monkeypatch.setattr(entry, "OwnServer", none)
