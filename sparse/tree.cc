@@ -205,14 +205,14 @@ class TreeMaker {
   void Gather(int shard) {
     for (int chunk = 0; chunk < chunks_; ++chunk) {
       for (const int child : Children(shard)) {
-        Add(Op::kReceiveReduce, child, {Kind::kEntries, shard, chunk});
+        Add(Op::kReceiveReduce, child, {Kind::kEntries, shard, chunk}, TermsOf(child, shard));
       }
     }
   }
 
   void SendUp(int shard) {
     for (int chunk = 0; chunk < chunks_; ++chunk) {
-      Add(Op::kSend, Parent(shard), {Kind::kEntries, shard, chunk});
+      Add(Op::kSend, Parent(shard), {Kind::kEntries, shard, chunk}, TermsOf(node_, shard));
     }
   }
 
@@ -225,14 +225,21 @@ class TreeMaker {
   // time.
   void PassDown(const TreeSlot& slot) {
     const std::vector<int>& children = Children(slot.shard);
-    if (Parent(slot.shard) != -1) Add(Op::kReceive, Parent(slot.shard), slot);
+    // The result is the same for all; accepted bits are of the entries that the receiver has sent.
+    const auto terms = [&](int receiver) {
+      return slot.kind == Kind::kAccepted ? TermsOf(receiver, slot.shard) : 1;
+    };
+    if (Parent(slot.shard) != -1) Add(Op::kReceive, Parent(slot.shard), slot, terms(node_));
     for (size_t i = 0; i < children.size(); ++i) {
-      Add(Op::kSend, children[(static_cast<size_t>(node_) + i) % children.size()], slot);
+      const int child = children[(static_cast<size_t>(node_) + i) % children.size()];
+      Add(Op::kSend, child, slot, terms(child));
     }
   }
 
-  void Add(Op op, int peer, const TreeSlot& slot) {
-    schedule_.push_back({op, peer, NumberOf(slot, chunks_)});
+  int TermsOf(int node, int shard) const { return trees_[shard].workers_under(node); }
+
+  void Add(Op op, int peer, const TreeSlot& slot, int terms = 1) {
+    schedule_.push_back({op, peer, NumberOf(slot, chunks_), false, terms});
   }
 
   const TreeShape& shape_;

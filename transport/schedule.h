@@ -20,8 +20,8 @@ enum class Op : uint8_t {
 // `peer` is a node of the epoch: workers 0..P-1, then reducers P..P+S-1.
 // `slot` is a range of a chunk's elements (dense) or the number of a TreeSlot (sparse).
 // `exact`: the message travels unrounded where those of the run are rounded (dense/hierarchy.h).
-// `terms`: of how many workers' values a dense message is the sum; sums of codes are as wide as it
-// says (dense/lattice/codes.h).
+// `terms`: of how many workers' values a message is the sum. Sums of codes are as wide as it says
+// (dense/lattice/codes.h); sums of entries, and the accepted bits for them, are as many more.
 struct Step {
   Op op;
   int peer;

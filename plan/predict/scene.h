@@ -3,6 +3,7 @@
 // of backward, lengths are bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -31,6 +32,7 @@ struct Performance {
   std::vector<std::vector<double>> slot_bytes;             // of each slot in each chunk
   double exact_ratio = 1;    // bytes of a step's message that is `exact`, for one that is not
   int code_levels = 0;       // above 0: slot_bytes counts blocks of codes (dense/lattice/codes.h)
+  double most_terms = 1;     // entries summed of several workers, at most, for those of one
   double ready_seconds = 0;  // at a worker of speed 1
   int lane = 0;              // below kMostLanes
 };
@@ -41,6 +43,7 @@ inline double RatioOf(const Performance& play, const Step& step) {
   if (play.code_levels != 0) {
     return static_cast<double>(PackedBytes(1, LatticeWidth(play.code_levels, step.terms)));
   }
+  if (play.most_terms > 1) return std::min<double>(step.terms, play.most_terms);
   return step.exact ? play.exact_ratio : 1;
 }
 

@@ -147,14 +147,22 @@ class TreePlays {
     }
     play->schedules = made;
     play->slot_bytes = {SlotBytes(shape, group, chunks)};
+    play->most_terms =
+        static_cast<double>(ResultEntries(shape, group)) / static_cast<double>(group.k);
     return OkStatus();
   }
 
  private:
   explicit TreePlays(const PlanScene& scene) : entry_bytes_(scene.entry_bytes) {}
 
-  // A worker's entries are taken as spread evenly over the ranges, and reducers send on as many as
-  // they keep: what merging leaves of a union, the values decide.
+  // What reducers keep. What merging leaves of a union, the values decide.
+  static uint64_t ResultEntries(const TreeShape& shape, const SparseGroup& group) {
+    if (group.merge == "union") return group.k;
+    const uint64_t sent = std::min(group.elements, group.k * static_cast<uint64_t>(shape.workers));
+    return std::min(sent, group.result_entries());
+  }
+
+  // Of one worker's entries, which are taken as spread evenly over the ranges.
   std::vector<double> SlotBytes(const TreeShape& shape, const SparseGroup& group,
                                 int chunks) const {
     const auto bytes = [this](uint64_t entries) {
@@ -163,8 +171,7 @@ class TreePlays {
     if (shape.reducers == 0) {
       return std::vector<double>(static_cast<size_t>(shape.workers), bytes(group.k));
     }
-    const uint64_t sent = std::min(group.elements, group.k * static_cast<uint64_t>(shape.workers));
-    const uint64_t keep = group.merge == "union" ? group.k : std::min(sent, group.result_entries());
+    const uint64_t keep = ResultEntries(shape, group);
     std::vector<double> slots;
     for (int number = 0; number < shape.shards * SlotsOfShard(chunks); ++number) {
       const TreeSlot slot = SlotOfNumber(number, chunks);

@@ -126,6 +126,36 @@ TEST(Simulate, ATreeTakesItsClosedForm) {
   }
 }
 
+// Two hosts of four workers and a reducer; the result has what all workers send.
+TEST(Simulate, AHostsReducerSendsOnWhatItsWorkersSent) {
+  PlanScene scene;
+  scene.workers = 8;
+  scene.reducers = 2;
+  scene.node_hosts = {0, 0, 0, 0, 1, 1, 1, 1, 0, 1};
+  Plan plan;
+  plan.fanout = 8;
+  plan.groups.push_back({.tensors = {0}, .route = "tree", .k = 10'000, .codec = "block16/fp32"});
+  for (const double keep : {1, 3, 8}) {
+    plan.groups[0].keep = keep;
+    const auto stage = StageOf(scene, plan, {{"t", 4'000'000, "sparse"}}, {0});
+    ASSERT_TRUE(stage.ok()) << stage.status();
+    const Performance& play = stage->scene.plays.at(0);
+    const auto bytes = [&](int from, int to) {
+      double sum = 0;
+      for (const Step& step : (*play.schedules)[static_cast<size_t>(from)]) {
+        if (step.op == Op::kSend && step.peer == to) sum += BytesOf(play, 0, step);
+      }
+      return sum;
+    };
+    const double entries = 10'000 * scene.entry_bytes / 2;  // of a worker in one of two ranges
+    const double result = keep * entries;
+    const double up = std::min(4.0, keep) * entries;
+    const double bits = std::min(4.0, keep) * 10'000 / 2 / 8;
+    EXPECT_NEAR(bytes(0, 8), 2 * entries, entries / 100);  // for both roots
+    EXPECT_NEAR(bytes(8, 9), up + result + bits, up / 50) << keep;
+  }
+}
+
 TEST(Simulate, AWrongPeerDeadlocksAndIsNamed) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < 5; ++rank) schedules.push_back(RingAllReduce(rank, 5));
