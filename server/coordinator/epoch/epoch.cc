@@ -299,7 +299,9 @@ Standing Epoch::Progress() const {
   } else if (plan() == nullptr && plan_.agreeing()) {
     standing.missing = plan_.Missing();
   } else {
-    for (uint32_t rank = 0; rank < roster_.world(); ++rank) standing.missing.push_back(rank);
+    for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+      if (!presence_.left(rank)) standing.missing.push_back(rank);
+    }
   }
   return standing;
 }

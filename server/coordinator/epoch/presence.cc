@@ -206,7 +206,8 @@ std::optional<Blame> Presence::Crossed(const Standing& standing, TimePoint now) 
 }
 
 std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, TimePoint now) {
-  const std::optional<Duration> due = stalls_.Due(SomeWait(standing), now);
+  std::optional<Duration> due;
+  if (!FirstLeft()) due = stalls_.Due(SomeWait(standing), now);  // else no step follows
   const double still = ToSeconds(stalls_.Still(now));
   const double limit = options_.stall_timeout_seconds;
   const bool over = limit > 0 && still > limit;
