@@ -126,8 +126,9 @@ Status ServeOn(CommandContext* context, Server* server, Process* command, bool d
       }
       if (!drain || draining) return OkStatus();
       draining = true;
+      server->Drain();
     }
-    if (draining && !server->RunsJob()) return OkStatus();
+    if (draining && server->Drained()) return OkStatus();
     if (command != nullptr && command->Ended()) {
       context->exit_code = command->ending().code;
       return OkStatus();

@@ -256,9 +256,14 @@ void Server::Stop() {
   parts_->leadership.reset();  // resigns
 }
 
-bool Server::RunsJob() const {
+void Server::Drain() {
+  if (parts_->reducer != nullptr) parts_->reducer->Drain();
+}
+
+bool Server::Drained() const {
+  if (parts_->reducer != nullptr) return parts_->reducer->drained();
   const auto status = parts_->job->coordinator().Describe();
-  return !status.ok() || status->phase() == "running";
+  return status.ok() && status->phase() != "running";
 }
 
 Status Server::Wait(Duration timeout) {

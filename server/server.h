@@ -25,8 +25,10 @@ class Server {
   // Idempotent.
   void Stop();
 
-  // Whether an epoch runs. Only of a server that coordinates one job, without coord_store.
-  bool RunsJob() const;
+  // A reducer alone joins no further epoch. Drained() is true once no epoch runs. Only of one job,
+  // without coord_store.
+  void Drain();
+  bool Drained() const;
 
   // OK after Stop, TimedOut if neither Stop nor a failure came within `timeout`, else the failure
   // (a reducer that its coordinator refuses, a leader that cannot serve or leads no longer).

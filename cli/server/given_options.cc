@@ -119,12 +119,8 @@ Status CheckDrain(const CommandContext& context, const ServerOptions& server) {
   if (context.dashes) {
     return Invalid("--drain: a signal is for the command after --, with which the server ends");
   }
-  if (server.jobs == 0 && server.coord_store.empty() && server.coordinator.empty()) {
-    return OkStatus();
-  }
-  return Invalid(
-      "--drain is of a server that coordinates one job, without --coordinator, --jobs "
-      "and --coord-store");
+  if (server.jobs == 0 && server.coord_store.empty()) return OkStatus();
+  return Invalid("--drain is of a server of one job, without --jobs and --coord-store");
 }
 
 // Which of the reducers it is, and how many are expected.

@@ -1,6 +1,7 @@
 #include "server/reducer/reducer_node.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <vector>
 
@@ -63,6 +64,14 @@ class ReducerNode::Life {
         Seconds(2 * kCloseSeconds));
   }
 
+  void Drain() {
+    loop_.Post([this] {
+      draining_ = true;
+      if (!welcome_) EndDrained();
+    });
+  }
+  bool drained() const { return drained_; }
+
  private:
   // Runs `task` on the loop if this life still is in the epoch attempt that `turn_` named.
   template <typename Task>
@@ -90,6 +99,7 @@ class ReducerNode::Life {
   void Troubled(const Status& why);
   void Unheard(uint32_t node, const Status& why);
   void Again(const Status& why, bool at_once);
+  void EndDrained();
   void CloseEpoch(const Status& why);
 
   const ReducerNodeOptions options_;
@@ -103,6 +113,7 @@ class ReducerNode::Life {
   // Touched only on loop_.
   uint64_t turn_ = 0;  // counts attempts; a callback of an older one is ignored
   bool ended_ = false;
+  bool draining_ = false;
   double pause_ = kFirstPauseSeconds;
   std::string address_;
   uint64_t newest_epoch_ = 0;
@@ -116,6 +127,7 @@ class ReducerNode::Life {
   // of its heartbeats for a death.
   std::unique_ptr<ReducerAttendance> former_;
 
+  std::atomic<bool> drained_{false};
   Loop data_;
   Loop loop_;
 };
@@ -302,8 +314,16 @@ void ReducerNode::Life::Unheard(uint32_t node, const Status& why) {
 void ReducerNode::Life::Again(const Status& why, bool at_once) {
   if (!why.ok()) Log(LogLevel::kInfo, "epoch_left", "epoch over: " + Message(why));
   CloseEpoch(why.ok() ? Aborted("the job is over") : why);
+  if (draining_) return EndDrained();
   if (at_once) return Begin();
   Pause([this] { Begin(); });
+}
+
+// In no epoch: a join that is under way is not answered any more.
+void ReducerNode::Life::EndDrained() {
+  ++turn_;
+  link_.reset();
+  drained_ = true;
 }
 
 void ReducerNode::Life::CloseEpoch(const Status& why) {
@@ -328,5 +348,7 @@ void ReducerNode::Life::CloseEpoch(const Status& why) {
 ReducerNode::ReducerNode(ReducerNodeOptions options)
     : life_(std::make_unique<Life>(std::move(options))) {}
 ReducerNode::~ReducerNode() = default;
+void ReducerNode::Drain() { life_->Drain(); }
+bool ReducerNode::drained() const { return life_->drained(); }
 
 }  // namespace ringwood

@@ -45,6 +45,10 @@ class ReducerNode {
   explicit ReducerNode(ReducerNodeOptions options);
   ~ReducerNode();  // leaves; the data plane is closed
 
+  // Joins no further epoch. drained() is true once it is in none. Any thread.
+  void Drain();
+  bool drained() const;
+
  private:
   class Life;
   std::unique_ptr<Life> life_;

@@ -58,9 +58,13 @@ TEST(StatusCommand, OfSeveralAddressesAsksTheOneThatAnswers) {
 TEST(ServerCommand, DrainsAtOnceWhereNoJobRuns) {
   Program server({"server", "--listen", "127.0.0.1:0", "--insecure", "--drain"});
   const std::string address = AddressOf(&server);
-  server.Signal(SIGTERM);
-  const Finished finished = server.Wait();
-  EXPECT_EQ(finished.code, 0) << finished.err;
+  Program reducer({"server", "--coordinator", address, "--of-rank", "3", "--drain"});
+  ASSERT_TRUE(reducer.WaitForOutput(kListening));
+  for (Program* program : {&reducer, &server}) {
+    program->Signal(SIGTERM);
+    const Finished finished = program->Wait();
+    EXPECT_EQ(finished.code, 0) << finished.err;
+  }
 }
 
 TEST(ServerCommand, RefusesToDrainOrToBeARanksReducerWhereThatMeansNothing) {
@@ -72,9 +76,9 @@ TEST(ServerCommand, RefusesToDrainOrToBeARanksReducerWhereThatMeansNothing) {
     return finished.err;
   };
   EXPECT_THAT(error({"--drain", "--", "true"}), HasSubstr("a signal is for the command after --"));
-  EXPECT_THAT(error({"--drain", "--coordinator", "127.0.0.1:1"}), HasSubstr("coordinates one job"));
+  EXPECT_THAT(error({"--drain", "--jobs", "2"}), HasSubstr("without --jobs and --coord-store"));
   EXPECT_THAT(error({"--drain", "--coord-store", "etcd://127.0.0.1:1/x"}),
-              HasSubstr("coordinates one job"));
+              HasSubstr("without --jobs and --coord-store"));
   EXPECT_THAT(error({"--of-rank", "1"}), HasSubstr("give its address with --coordinator"));
 }
 

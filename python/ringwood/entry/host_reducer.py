@@ -23,7 +23,7 @@ def for_served_job(given):
     host = options.host.decode()
     if host == served:
         return {}
-    if address not in _of_served_jobs:
+    if address not in _of_served_jobs or _of_served_jobs[address].ended():
         _of_served_jobs[address] = OwnReducer(address, os.environ.get("RINGWOOD_TOKEN", ""), options.rank, host)
     return _BROUGHT
 

@@ -1,6 +1,7 @@
 """The servers that a rank starts: `ringwood server` as processes of their own, on loopback or on the network interface of
 RINGWOOD_NETWORK_INTERFACE. A shell stands between that reads from us and ends the server when this process has ended,
 however it did. A coordinator stays a moment longer, to tell the other ranks who failed, and until they have left.
+Slurm and others ask all processes of a rank to end: the servers do so when the ranks have made their last checkpoint.
 """
 
 import contextlib
@@ -20,17 +21,17 @@ _PATIENCE_SECONDS = 30  # for a store that the server of the processes before ho
 _START_SECONDS = 30     # beside that, until it listens
 _END_SECONDS = 10       # a server that hangs, as on a dead disk, is killed then
 _ON = ("1", "true", "on", "yes")  # of what the library reads so (client/options/switch_text.h)
-# To the first signal a coordinator does not yield while ranks are in the job.
-_KEEPER = ('linger=$1 store=$2; shift 2; "$@" & server=$!; exec >&-; read -r line; '
-           'if [ "$line" = end ]; then kill -HUP $server; else sleep $linger; fi 2>/dev/null; '
-           'kill $server 2>/dev/null; wait $server; [ -z "$store" ] || rm -rf "$store"')
+# A server that drains ends at once with the second signal, which must be another one.
+_KEEPER = ('at_once=$1 store=$2; shift 2; trap "" TERM INT HUP; "$@" & server=$!; exec >&-; read -r line; '
+           f'if [ "$line" = end ] || [ -n "$at_once" ]; then kill -HUP $server; else sleep {_LINGER_SECONDS}; fi '
+           '2>/dev/null; kill $server 2>/dev/null; wait $server; [ -z "$store" ] || rm -rf "$store"')
 
 
 class _Own:
-    def __init__(self, flags, token, rank, linger=0, temporary=""):
+    def __init__(self, flags, token, rank, at_once="", temporary=""):
         self._temporary = temporary
-        command = [self._program(), "server", "--log-level", "warning", *flags]
-        self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", str(linger), temporary, *command],
+        command = [self._program(), "server", "--log-level", "warning", "--drain", *flags]
+        self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", at_once, temporary, *command],
                                          env=os.environ | {"RINGWOOD_TOKEN": token}, stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, start_new_session=True)
         said, _, _ = select.select([self._process.stdout], [], [], _PATIENCE_SECONDS + _START_SECONDS)
@@ -72,14 +73,14 @@ class OwnServer(_Own):
 
     def __init__(self, keeps=False):
         self.token = secrets.token_hex(16)
-        flags = ["--servers", "0", "--no-reducer", "--drain", *_network_flags()]
+        flags = ["--servers", "0", "--no-reducer", *_network_flags()]
         named, temporary = os.environ.get("RINGWOOD_STORE", ""), ""
         if keeps and named:
             flags += ["--store", named, "--store-patience", str(_PATIENCE_SECONDS)]
         elif keeps:
             temporary = tempfile.mkdtemp(prefix="ringwood-")
             flags += ["--store", temporary]
-        super().__init__(flags, self.token, 0, _LINGER_SECONDS, temporary)
+        super().__init__(flags, self.token, 0, temporary=temporary)
 
 
 class OwnReducer(_Own):
@@ -88,7 +89,11 @@ class OwnReducer(_Own):
     _lacks = "this host has no reducer"
 
     def __init__(self, address, token, rank, host):
-        super().__init__(["--coordinator", address, "--of-rank", str(rank), "--host", host, *_network_flags()], token, rank)
+        super().__init__(["--coordinator", address, "--of-rank", str(rank), "--host", host, *_network_flags()], token, rank,
+                         at_once="1")
+
+    def ended(self):
+        return self._process.poll() is not None
 
 
 def _network_flags():

@@ -185,6 +185,36 @@ def test_the_first_rank_of_each_host_without_a_server_starts_a_reducer(servers, 
     wait_until_nothing_is_left(tmp_path)
 
 
+ASKED_TO_END = """
+import os
+import signal
+import numpy as np
+import ringwood
+from ringwood.entry import host_reducer
+with ringwood.Session() as session:
+    gradient = np.ones(1000, np.float32)
+    session.register("w", gradient, route="sparse", density=0.1)
+    for step in range(4):
+        session.begin_step()
+        session.ready("w")
+        session.finish_step()
+        if step == 1:
+            for reducer in host_reducer._of_served_jobs.values():
+                os.killpg(reducer._process.pid, signal.SIGTERM)
+                print("asked to end", flush=True)
+"""
+
+
+def test_a_reducer_that_is_asked_to_end_serves_until_the_ranks_have_left(tmp_path):
+    """As Slurm asks all processes of a task, of which the ranks then make a last checkpoint."""
+    script = tmp_path / "asked_to_end.py"
+    script.write_text(ASKED_TO_END)
+    ended = run([PROGRAM, "server", "--network-interface", "lo", "--trusted-fabric", "--host", "h0", "--", "sh", "-c",
+                 OF_THREE_HOSTS, "sh", sys.executable, script], TMPDIR=str(tmp_path))
+    assert ended.output.count("asked to end") == 2 and "left cleanly after step 4" in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
 LEAVES_LATE = """
 import os, sys, time
 rank = int(os.environ["RANK"])
