@@ -237,13 +237,16 @@ bool WaitingRoom::ResumesWithAny() const {
                                 [](const auto& entry) { return entry.second.request.resume(); });
 }
 
-std::string WaitingRoom::MissingWorkers(bool continues, TimePoint now) const {
-  const uint32_t min = static_cast<uint32_t>(options_.min_world);
-  const bool waited = std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
+bool WaitingRoom::AnyOverdue(TimePoint now) const {
+  return std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
     return Overdue(entry.second, now, options_.join_timeout_seconds);
   });
+}
+
+std::string WaitingRoom::MissingWorkers(bool continues, TimePoint now) const {
+  const uint32_t min = static_cast<uint32_t>(options_.min_world);
   const uint32_t all = AnyWorker()->request.world();
-  const bool least = continues || waited || all < min;
+  const bool least = continues || AnyOverdue(now) || all < min;
   const uint32_t needed = least ? min : all;
   if (Workers(now) >= needed) return "";
   return absl::StrFormat("%d more workers (%s %d)", needed - Workers(now),
@@ -261,7 +264,8 @@ std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited, TimePoint 
   const bool any = continues || ResumesWithAny();
   const auto ranks = any ? MissingOf(v1::ROLE_WORKER, awaited)
                          : MissingOf(v1::ROLE_WORKER, worker->request.world());
-  auto servers = continues ? MissingOf(v1::ROLE_REDUCER, awaited) : MissingReducers();
+  const bool any_servers = continues || (any && AnyOverdue(now));
+  auto servers = any_servers ? MissingOf(v1::ROLE_REDUCER, awaited) : MissingReducers();
   std::vector<uint32_t> bringers;
   const auto of_ranks = std::lower_bound(servers.begin(), servers.end(), kFirstOfRanks);
   for (auto of_rank = of_ranks; of_rank != servers.end(); ++of_rank) {

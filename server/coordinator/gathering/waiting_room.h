@@ -4,8 +4,8 @@
 // A world that begins is complete when all its ranks, all servers and the reducers that its ranks
 // bring are there. One that continues an elastic job is complete when all that are awaited are
 // there, and workers enough. Where nobody is left to continue it, it resumes with whichever ranks
-// come, spares too: as many as it was started with, or fewer once somebody has waited for the join
-// timeout.
+// come, spares too: as many as it was started with and all servers, or fewer of both once somebody
+// has waited for the join timeout.
 #pragma once
 
 #include <map>
@@ -99,6 +99,7 @@ class WaitingRoom {
   bool Continues(const std::vector<Awaited>& awaited) const;  // an elastic job
   bool ResumesWithAny() const;
   bool Overdue(const Waiting& waiting, TimePoint now, double seconds) const;
+  bool AnyOverdue(TimePoint now) const;
   std::string MissingWorkers(bool continues, TimePoint now) const;
   uint32_t Workers(TimePoint now) const;  // that a world may take
   uint32_t MostWorkers() const;           // of an elastic epoch
