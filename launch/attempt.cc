@@ -23,6 +23,9 @@ SupervisorOptions ForSupervisor(const RunOptions& options, const Members& member
   SupervisorOptions supervisor{options.servers, options.ranks(), options.failure_timeout_seconds,
                                options.join_timeout_seconds, options.restart_on_failure};
   supervisor.grace_seconds = options.grace_seconds;
+  for (int server = 0; server < options.servers; ++server) {
+    supervisor.server_names.push_back(members.Name(server));
+  }
   if (!options.elastic) return supervisor;
   const ElasticRun& elastic = *options.elastic;
   supervisor.elastic = ElasticOptions{{options.servers, members.hosts(), elastic.restarts,

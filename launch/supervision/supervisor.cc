@@ -4,6 +4,8 @@
 #include <csignal>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/text.h"
 
 namespace ringwood {
 namespace {
@@ -12,6 +14,7 @@ constexpr double kGraceSeconds = 2;   // beyond the failure timeout, for last wo
 constexpr double kStopSeconds = 3;    // between SIGTERM and SIGKILL
 constexpr double kServerSeconds = 5;  // a server writes what it holds before it ends
 constexpr double kKillSeconds = 3;    // SIGKILL needs no time; the way to the host may
+constexpr size_t kMostNames = 400;    // bytes of an error's list of servers
 
 void Append(std::vector<Action>* actions, const std::vector<Action>& more) {
   actions->insert(actions->end(), more.begin(), more.end());
@@ -163,10 +166,10 @@ std::vector<Action> Supervisor::Tick(TimePoint now) {
   switch (phase_) {
     case Phase::kServer:
     case Phase::kReducers:
-      return Broke(
-          TimedOut(absl::StrFormat("the servers were not ready within %g s (--join-timeout)",
-                                   options_.join_timeout_seconds)),
-          now);
+      return Broke(TimedOut(absl::StrFormat("not ready within %g s (--join-timeout): %s; look at "
+                                            "their output, and whether their hosts can be reached",
+                                            options_.join_timeout_seconds, NotReady())),
+                   now);
     case Phase::kRanks:
       stuck_ = elastic_->TakeStuck(now);
       due_ = elastic_->TakeDue(now);
@@ -277,6 +280,14 @@ bool Supervisor::Any(int first, int end, State state) const {
     if (members_[member] == state) return true;
   }
   return false;
+}
+
+std::string Supervisor::NotReady() const {
+  std::vector<std::string> names;
+  for (size_t server = 0; server < options_.server_names.size(); ++server) {
+    if (members_[server] == State::kAlive) names.push_back(options_.server_names[server]);
+  }
+  return Shortened(absl::StrJoin(names, ", "), kMostNames);
 }
 
 bool Supervisor::RanksGone() const {

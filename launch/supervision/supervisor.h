@@ -32,7 +32,8 @@ struct SupervisorOptions {
   double join_timeout_seconds = 120;
   bool restart_on_failure = false;  // also if a rank exited with a code of its own
   std::optional<ElasticOptions> elastic = std::nullopt;  // without: a fixed job
-  double grace_seconds = 3;  // that ranks have after a SIGTERM to the launcher
+  double grace_seconds = 3;                    // that ranks have after a SIGTERM to the launcher
+  std::vector<std::string> server_names = {};  // "server 1 (host h2)", for errors
 };
 
 // Members are numbered: servers first, then ranks.
@@ -116,6 +117,7 @@ class Supervisor {
   void Fell(int member, const Ending& ending, const std::string& reason, const Revival& revival);
   void Start(int first, int end);
   bool Any(int first, int end, State state) const;
+  std::string NotReady() const;  // the servers that are waited for, by name
   bool RanksGone() const;
   bool ServersGone() const;
 

@@ -317,6 +317,20 @@ TEST(Supervisor, AServerThatIsNeverReadyEndsTheRun) {
   EXPECT_THAT(supervisor.Judge().reason, HasSubstr("--join-timeout"));
 }
 
+TEST(Supervisor, ServersThatAreNeverReadyAreNamedWithTheirHosts) {
+  SupervisorOptions options{3, 3, 5, 120};
+  options.server_names = {"server 0 (host h1)", "server 1 (host h2)", "server 2 (host h3)"};
+  Supervisor supervisor(options);
+  supervisor.Begin(At(0));
+  supervisor.Ready(0, At(1));
+  supervisor.Ready(1, At(1));
+  supervisor.Tick(At(121));
+  for (int server = 0; server < 3; ++server) supervisor.Ended(server, kGood, At(122));
+  ASSERT_TRUE(supervisor.done());
+  EXPECT_THAT(supervisor.Judge().reason,
+              HasSubstr("not ready within 120 s (--join-timeout): server 2 (host h3); "));
+}
+
 TEST(Supervisor, CtrlCStopsRanksThenServers) {
   Supervisor supervisor = Running();
   EXPECT_THAT(supervisor.Interrupt(At(10)), ElementsAre(Action::kStopRanks));
