@@ -209,9 +209,12 @@ std::vector<Action> Supervisor::Enter(Phase phase, TimePoint now) {
       return {Action::kStartReducers};
     case Phase::kRanks:
       deadline_ = TimePoint::max();
-      Start(options_.servers, static_cast<int>(members_.size()));
-      if (elastic_) elastic_->Begin(0, static_cast<int>(members_.size()), now);
-      return {Action::kStartRanks};
+      Start(0, static_cast<int>(members_.size()));
+      if (!elastic_) return {Action::kStartRanks};
+      elastic_->Begin(0, static_cast<int>(members_.size()), now);
+      if (options_.servers > 1) actions = {Action::kStartReducers};
+      actions.push_back(Action::kStartRanks);
+      return actions;
     case Phase::kGrace:
       within(options_.failure_timeout_seconds + kGraceSeconds);
       actions = {Action::kEndStoppedRanks};
@@ -244,7 +247,7 @@ std::vector<Action> Supervisor::Advance(TimePoint now) {
   switch (phase_) {
     case Phase::kServer:
       if (members_[0] != State::kReady) return {};
-      return Enter(options_.servers > 1 ? Phase::kReducers : Phase::kRanks, now);
+      return Enter(options_.servers > 1 && !elastic_ ? Phase::kReducers : Phase::kRanks, now);
     case Phase::kReducers:
       if (Any(1, options_.servers, State::kAlive)) return {};
       return Enter(Phase::kRanks, now);

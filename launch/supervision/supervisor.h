@@ -10,6 +10,7 @@
 //
 // In an elastic job the end of a process while the ranks train ends nothing: it is started again
 // (elastic.h), until the coordinator gives the job up, does not stay itself, or no rank is left.
+// Reducers are started together with the ranks there, since their hosts may be away as well.
 #pragma once
 
 #include <optional>

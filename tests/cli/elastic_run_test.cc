@@ -271,6 +271,23 @@ TEST_F(ElasticRunTest, ALostHostsRanksAreStartedAgainThere) {
   EXPECT_TRUE(WaitUntilGone(mark));
 }
 
+TEST_F(ElasticRunTest, AHostThatCannotBeReachedAtTheStartIsTriedAgainWithItsServer) {
+  const std::string rsh =
+      directory_.Write("away",
+                       "#!/bin/sh\n[ $1 = h2 ] && [ ! -e " + At("reachable") +
+                           " ] && echo no route to $1 >&2 && exit 255\nshift\nexec \"$@\"\n",
+                       true);
+  Program run(Served("echo up $RANK; " + Until("done"),
+                     {"-H", "h1:1,h2:1", "--rsh", rsh, "--network-interface", "lo"}));
+  ASSERT_TRUE(run.WaitForOutput("server 1 (host h2) was lost with its host; it is started again"));
+  Make("reachable");
+  ASSERT_TRUE(run.WaitForOutput("up 1"));
+  const Finished finished = Finish(&run);
+  EXPECT_EQ(CountOf("up 0", finished.out), 1u);
+  EXPECT_THAT(finished.err,
+              AllOf(HasSubstr("no route to h2"), HasSubstr("rank 1 (host h2) was lost")));
+}
+
 TEST_F(ElasticRunTest, CtrlCEndsWhatWasStartedAgainToo) {
   const std::string mark = UniqueSeconds();
   Program run(

@@ -33,8 +33,8 @@ Supervisor Training(const Setup& setup = {}) {
                      setup.restart_own};
   Supervisor supervisor(options);
   supervisor.Begin(At(0));
-  supervisor.Ready(0, At(0));
-  EXPECT_THAT(supervisor.Ready(1, At(0)), ElementsAre(Action::kStartRanks));
+  EXPECT_THAT(supervisor.Ready(0, At(0)), ElementsAre(Action::kStartReducers, Action::kStartRanks));
+  supervisor.Ready(1, At(0));
   return supervisor;
 }
 
