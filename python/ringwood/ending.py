@@ -11,6 +11,8 @@ for it, and exit with 75. One asked rank is enough; the others hear it with the 
 """
 
 import atexit
+import contextlib
+import io
 import os
 import signal
 import sys
@@ -65,16 +67,24 @@ def _after_exception(before, kind, error, trace):
     if _at_prompt(trace):
         before(kind, error, trace)
         return
-    if kind in (UnavailableError, AbortedError):
-        print(f"{kind.__module__}.{kind.__name__}: {error}", file=sys.stderr)
-    else:
-        before(kind, error, trace)
-    sys.stderr.flush()
-    if os.getpid() in _installed:
-        _close_all(sentence_of(error))
     cause = _ringwoods(error)
+    with _printing(ends=cause is not None):
+        if kind in (UnavailableError, AbortedError):
+            print(f"{kind.__module__}.{kind.__name__}: {error}", file=sys.stderr)
+        else:
+            before(kind, error, trace)
+        sys.stderr.flush()
+        if os.getpid() in _installed:
+            _close_all(sentence_of(error))
     if cause is not None:
         sys.exit(cause.exit_code)
+
+
+def _printing(ends):
+    """torch's hook, which init_process_group puts around ours, collects what is printed and prints it when ours returns.
+    Where our exit code `ends` it instead, what we print goes past it."""
+    collected = isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None
+    return contextlib.redirect_stderr(sys.__stderr__) if ends and collected else contextlib.nullcontext()
 
 
 def _ringwoods(error):

@@ -75,6 +75,11 @@ def test_ddp_fsdp_dtensor_and_checkpoints_are_those_of_gloo(ranks, tmp_path):
         torch.testing.assert_close(one, two, rtol=0 if ranks == 2 else 1e-4, atol=0 if ranks == 2 else 1e-6)
 
 
+def test_an_error_that_nobody_catches_is_printed():
+    ended = run_job("distributed/uncaught.py", ranks=2, code=75)
+    assert "UnavailableError: rank 0: all-reduce" in ended.output, ended.output
+
+
 @pytest.mark.parametrize("how, culprit", [("collective", 1), ("backward", 2), ("future", 1), ("collective", 0),
                                           ("late", 2)])
 def test_a_rank_that_dies_or_is_late_is_named_by_all_others(how, culprit):
