@@ -44,6 +44,12 @@ std::string StartOf(const v1::JoinResponse& joined) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, Parts parts) {
+  RW_ASSIGN_OR_RETURN(auto session, Make(options, std::move(parts)));
+  RW_RETURN_IF_ERROR(session->Enter());
+  return session;
+}
+
+StatusOr<std::unique_ptr<Session>> Session::Make(const SessionOptions& options, Parts parts) {
   RW_RETURN_IF_ERROR(Check(options));
   SetLog(*ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank),
          *ParseLogFormat(options.log_format));
@@ -55,14 +61,25 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
       std::make_unique<Connection>(std::move(parts), LimitsOf(options).arena_bytes);
   session->observers_.Add(session->connection_->progress());
   session->observers_.Add(session->connection_->tally());
-  const Status entered = session->Enter();
-  if (entered.ok()) return session;
-  // The others hear why: nobody will close a session that was never open.
-  if (session->link_ != nullptr) (void)session->link_->Leave(Message(entered));
-  return entered;
+  return session;
 }
 
 Status Session::Enter() {
+  const Status joined = Join();
+  // The others hear why: nobody will close a session that was never open.
+  if (!joined.ok() && link_ != nullptr) (void)link_->Leave(Message(joined));
+  return joined;
+}
+
+void Session::Interrupt() {
+  // A code by which no epoch recovers, and nothing is tried again.
+  connection_->control()->Interrupt(
+      Status(StatusCode::kCancelled, absl::StrFormat("rank %d was interrupted", slot())));
+  connection_->store()->Cancel();
+  if (connection_->updates() != nullptr) connection_->updates()->Cancel();
+}
+
+Status Session::Join() {
   const Duration timeout = Seconds(options_.join_timeout_seconds);
   RW_ASSIGN_OR_RETURN(link_, EpochLink::Enter(connection_.get(), options_, timeout, nullptr));
   const v1::JoinResponse& joined = link_->joined();

@@ -35,8 +35,16 @@ namespace ringwood {
 
 class Session {
  public:
+  // Make and Enter.
   static StatusOr<std::unique_ptr<Session>> Open(const SessionOptions& options, Parts parts);
+  static StatusOr<std::unique_ptr<Session>> Make(const SessionOptions& options, Parts parts);
+  // Waits until all ranks are there. Once, before all other calls but Interrupt.
+  Status Enter();
   ~Session();
+
+  // The user stops this rank: the call that waits ends, and only Close follows. Any thread, also
+  // while another one is in a call; never waits.
+  void Interrupt();
 
   // Waits for a checkpoint in flight, then leaves. Once.
   Status Close(const std::string& failure);
@@ -127,7 +135,7 @@ class Session {
  private:
   explicit Session(const SessionOptions& options) : options_(options) {}
 
-  Status Enter();                 // the first epoch
+  Status Join();                  // the first epoch
   void Entered(EpochLink* link);  // an epoch
   void TakeNumbers(const EpochLink& link);
   // OK, or why the session is over. Any thread; does not wait.

@@ -176,6 +176,11 @@ RINGWOOD_EXPORT int ringwood_open(const ringwood_options* options, ringwood_sess
  * allowed. */
 RINGWOOD_EXPORT int ringwood_close(ringwood_session* session, const char* failure);
 
+/* The user stops this process (Ctrl-C): the calls that wait return RINGWOOD_ABORTED, of all its
+ * sessions and of one that is being opened, and only ringwood_close follows. Any thread, while
+ * another one is in a call, but not within a signal handler; never waits. */
+RINGWOOD_EXPORT void ringwood_interrupt(void);
+
 /* This process's rank, the number of ranks, the number of this start of the world (it grows with
  * every restart), and the number of committed steps. Constant time; -1 or 0 for a closed session.
  * In an elastic job rank, world and epoch change when a member leaves or comes: within calls that

@@ -141,6 +141,7 @@ class Session {
   void Loaded() { Check(ringwood_loaded(handle_)); }  // any thread
   void LeaveAfterStep() { Check(ringwood_leave_after_step(handle_)); }
   void Leave(bool leaves) { Check(ringwood_leave(handle_, leaves ? 1 : 0)); }
+  static void Interrupt() { ringwood_interrupt(); }         // any thread
   void AskToEnd() { Check(ringwood_ask_to_end(handle_)); }  // any thread
   void Ready(int id) { Check(ringwood_ready(handle_, id)); }
   ringwood_step_result FinishStep() {

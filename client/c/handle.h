@@ -56,6 +56,21 @@ int Run(Call call) {
 // RINGWOOD_OK if this process may use the handle, else the code to return.
 int CheckHandle(const ringwood_session* handle);
 
+// The newest of all handles.
+ringwood_session* NewestHandle();
+
+// A session that is being opened, which ringwood_interrupt finds during its life.
+class Opening {
+ public:
+  explicit Opening(Session* session);
+  ~Opening();
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+
+ private:
+  Session* const session_;
+};
+
 // RINGWOOD_OK if this process may open a session, else the code to return. gRPC and UCX do not
 // survive a fork: a child of a process that has used them would crash its parent, hang, or both.
 int ClaimProcess();

@@ -41,7 +41,9 @@ int ringwood_open(const ringwood_options* options, ringwood_session** session) {
   (void)started;
   const int opened = Run([&]() -> Status {
     RW_ASSIGN_OR_RETURN(ringwood::Parts parts, ringwood::MakeParts(read));
-    RW_ASSIGN_OR_RETURN(auto made, ringwood::Session::Open(read, std::move(parts)));
+    RW_ASSIGN_OR_RETURN(auto made, ringwood::Session::Make(read, std::move(parts)));
+    const ringwood::c::Opening opening(made.get());
+    RW_RETURN_IF_ERROR(made->Enter());
     *session = new ringwood_session(std::move(made));
     return ringwood::OkStatus();
   });

@@ -46,6 +46,8 @@ int CodeOf(StatusCode code) {
   }
 }
 
+ringwood_session* NewestHandle() { return handles.load(); }
+
 int Answer(int code, const std::string& message) {
   last_error = message;
   return code;

@@ -48,6 +48,10 @@ class Control {
   virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
   virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;
 
+  // Ends the call in flight with `why`, and every later one but Leave. The epoch that is attended
+  // fails with it, and does not recover. Any thread; never waits.
+  virtual void Interrupt(const Status& why) = 0;
+
   // Also after a failure. From here on the end of the heartbeat stream is not a death. Waits at
   // most `timeout` for a coordinator that is away.
   virtual Status Leave(const v1::LeaveRequest& request, Duration timeout) = 0;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/log.h"
@@ -20,6 +22,7 @@ constexpr double kAgainSeconds = 0.1;    // a deployment opens a job in about so
 constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, until a line says so
 constexpr double kStatusSeconds = 1;     // the question whom one waits for
 constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
+constexpr double kInterruptSeconds = 0.1;       // between two looks for an interrupt
 constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connection of a call broke
 
 class GrpcControl : public Control {
@@ -45,11 +48,27 @@ class GrpcControl : public Control {
     options.attendance = attendance;
     options.known = [this] { return known_.request(); };
     options.failed = std::move(failed);
-    attendance_ = std::make_unique<EpochAttendance>(std::move(options));
+    {
+      absl::MutexLock lock(&mutex_);
+      RW_RETURN_IF_ERROR(interrupted_);
+      attendance_ = std::make_unique<EpochAttendance>(std::move(options));
+    }
     return attendance_->AwaitConfirmation(timeout);
   }
 
-  void EndAttendance() override { attendance_.reset(); }
+  void EndAttendance() override {
+    std::unique_ptr<EpochAttendance> ended;  // without the lock
+    absl::MutexLock lock(&mutex_);
+    ended.swap(attendance_);
+  }
+
+  void Interrupt(const Status& why) override {
+    absl::MutexLock lock(&mutex_);
+    if (!interrupted_.ok()) return;
+    interrupted_ = why;
+    if (joining_ != nullptr) joining_->TryCancel();
+    if (attendance_) attendance_->Interrupt(why);
+  }
 
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     v1::AgreeResponse response;
@@ -116,9 +135,12 @@ class GrpcControl : public Control {
       grpc::ClientContext context;
       v1::JoinResponse response;
       context.set_deadline(DeadlineIn(Seconds(kLongestJoinSeconds)));
+      RW_RETURN_IF_ERROR(Joins(&context));
       const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
                                         request, &response, kFirstWordSeconds);
-      if (status.ok()) return response;
+      const Status interrupted = Joins(nullptr);
+      if (status.ok()) return response;  // who is a member attends, or leaves
+      RW_RETURN_IF_ERROR(interrupted);
       if (AsksAgain(status) && Now() < end) {
         absl::SleepFor(absl::Seconds(kAgainSeconds));
         continue;
@@ -137,6 +159,18 @@ class GrpcControl : public Control {
     }
   }
 
+  // With this context, which an interrupt cancels; or why it does not.
+  Status Joins(grpc::ClientContext* context) {
+    absl::MutexLock lock(&mutex_);
+    joining_ = interrupted_.ok() ? context : nullptr;
+    return interrupted_;
+  }
+
+  Status interrupted() {
+    absl::MutexLock lock(&mutex_);
+    return interrupted_;
+  }
+
   // Whether a call ended because its connection did.
   bool Broke(const grpc::Status& status) {
     if (!MayBeTheConnection(FromGrpc(status).code())) return false;
@@ -148,8 +182,8 @@ class GrpcControl : public Control {
   Status AwaitConnection(uint32_t rank, TimePoint end, Duration timeout) {
     double patience = kFirstWordSeconds;
     for (;;) {
-      const double left = std::min(patience, std::max(0.0, ToSeconds(end - Now())));
-      if (line_->channel->WaitForConnected(DeadlineIn(Seconds(left)))) return OkStatus();
+      if (Connects(std::min(end, Now() + Seconds(patience)))) return OkStatus();
+      RW_RETURN_IF_ERROR(interrupted());
       if (Now() >= end) {
         return TimedOut(absl::StrFormat(
             "rank %d found no coordinator in %.0f s at %s: is `ringwood server` up there?", rank,
@@ -159,6 +193,15 @@ class GrpcControl : public Control {
       SayProgress(rank);
       patience *= 3;
     }
+  }
+
+  // Until then, or an interrupt.
+  bool Connects(TimePoint until) {
+    do {
+      const TimePoint look = std::min(until, Now() + Seconds(kInterruptSeconds));
+      if (line_->channel->WaitForConnected(DeadlineIn(look - Now()))) return true;
+    } while (Now() < until && interrupted().ok());
+    return false;
   }
 
   // Waits for the answer, and says after `patience` seconds, then ever more seldom, what for. One
@@ -209,7 +252,12 @@ class GrpcControl : public Control {
   // To join, and for what is called while no epoch is attended.
   std::unique_ptr<CoordinatorLine> line_;
   KnownEpoch known_;
-  std::unique_ptr<EpochAttendance> attendance_;  // last: it reads the others
+  absl::Mutex mutex_;
+  Status interrupted_ ABSL_GUARDED_BY(mutex_);
+  grpc::ClientContext* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Set on the trainer's thread, with the lock for the thread that interrupts. Last: it reads the
+  // others.
+  std::unique_ptr<EpochAttendance> attendance_;
 };
 
 }  // namespace

@@ -197,12 +197,16 @@ void EpochAttendance::Confirmed() {
 
 void EpochAttendance::Noticed(const v1::Notice& notice) {
   if (!notice.has_failure()) return;
+  End(StatusOfFailure(notice.failure()), notice.failure().recovers());
+}
+
+void EpochAttendance::End(const Status& why, bool recovers) {
   Act act;
   {
     absl::MutexLock lock(&mutex_);
     if (quiet_) return;
-    act = Took(tie_.Told(StatusOfFailure(notice.failure())));
-    if (act == Act::kEnd) recovers_ = notice.failure().recovers();
+    act = Took(tie_.Told(why));
+    if (act == Act::kEnd) recovers_ = recovers;
   }
   Follow(act);
 }

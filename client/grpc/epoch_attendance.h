@@ -48,6 +48,9 @@ class EpochAttendance {
   // names it in errors.
   Status Make(const std::string& what, Duration timeout, const Call& call);
 
+  // The epoch is over on this member, with `why`. Any thread.
+  void Interrupt(const Status& why) { End(why, false); }
+
   // From here on the end of the stream is no failure, and nobody looks for the coordinator. The
   // heartbeats go on.
   void Quiet();
@@ -68,6 +71,7 @@ class EpochAttendance {
   // Calls break with the connection; whoever waits looks at tie_ again.
   Act Took(Act act) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Follow(Act act);  // what is to be done where it happened
+  void End(const Status& why, bool recovers);
   StatusOr<uint64_t> BeginCall(grpc::ClientContext* context, TimePoint end, const std::string& what,
                                std::shared_ptr<Line>* line);
   // Nothing: the call is to be made again.

@@ -18,6 +18,7 @@ from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int, c_int6
                     c_uint64, c_void_p)
 
 from .errors import InternalError, InvalidError, NotFoundError, RefusedError, error_of
+from .interface.interrupts import Interrupts
 
 
 class Option(Structure):
@@ -119,6 +120,7 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_open": (c_int, [c_void_p, POINTER(_SESSION)]),
     "ringwood_session_device_support": (c_int, [_SESSION, c_int]),
     "ringwood_close": (c_int, [_SESSION, c_char_p]),
+    "ringwood_interrupt": (None, []),
     "ringwood_register": (c_int, [_SESSION, POINTER(Tensor), POINTER(c_int)]),
     "ringwood_agree": (c_int, [_SESSION]),
     "ringwood_plan_text": (c_char_p, [_SESSION]),
@@ -232,6 +234,7 @@ class Library:
             raise InvalidError(f"cannot use the library {path}: {failure}. Build it again with "
                                "`./dev build`") from failure
         self.path = path
+        self.interrupts = Interrupts(self.waits.ringwood_interrupt)
         self.ready, self.rebind = self.quick.ringwood_ready, self.quick.ringwood_rebind
         self._read_options()
 
@@ -245,6 +248,10 @@ class Library:
         if code:
             sentence = self.quick.ringwood_last_error() or self.waits.ringwood_strerror(code)
             raise error_of(code, (sentence or b"").decode(errors="replace"))
+
+    def wait(self, name, *arguments):
+        """A call that may wait for others, whose wait Ctrl-C ends."""
+        self.check(self.interrupts.run(getattr(self.waits, name), arguments))
 
     def _read_options(self):
         """The struct of a session's options, and keyword -> (its field, how a value is given)."""

@@ -11,6 +11,7 @@
             weights -= rate * gradient               # the weighted average, the same bits everywhere
 """
 
+import contextlib
 import ctypes
 import os
 from ctypes import byref, c_int, c_uint64, c_void_p
@@ -19,7 +20,7 @@ import numpy as np
 
 from . import ending
 from .entry.entry import enter
-from .errors import ForkedError, InvalidError, RefusedError, sentence_of
+from .errors import ForkedError, InvalidError, RefusedError, RingwoodError, sentence_of
 from .interface.items import items_of
 from .interface.registered import RegisteredGradients
 from .interface.results import CheckpointProgress, StepResult, checkpoint_progress_of, step_result_of
@@ -61,12 +62,14 @@ class Session:
         given = {"coordinator": coordinator or None, "rank": rank, "world": world, **options}
         whole = None not in (coordinator, rank, world) and "RINGWOOD_COORDINATOR" not in os.environ
         entry = enter(given)
+        handle = c_void_p()
         try:
             with entry.environment():
                 options = self._library.options(given, environment=not whole)
-                handle = c_void_p()
-                self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
-        except BaseException:
+                self._library.wait("ringwood_open", byref(options), byref(handle))
+        except BaseException as error:
+            if handle:  # Ctrl-C came with the last rank
+                self._library.waits.ringwood_close(handle, sentence_of(error).encode(errors="replace"))
             entry.close()
             raise
         self.selection = (options.sparse_chunk, (options.sparse_method or b"exact").decode(),
@@ -394,8 +397,7 @@ class Session:
             return
         ending.forget(self)
         try:
-            self._library.check(self._library.waits.ringwood_close(
-                handle, failure.encode(errors="replace") if failure else None))
+            self._library.wait("ringwood_close", handle, failure.encode(errors="replace") if failure else None)
         finally:
             while self._leaving:
                 self._leaving.pop()()
@@ -436,4 +438,10 @@ class Session:
 
     def _call(self, function, *arguments):
         self._check_open()
-        self._library.check(getattr(self._library.waits, function)(self._handle, *arguments))
+        try:
+            self._library.wait(function, self._handle, *arguments)
+        except KeyboardInterrupt as stopped:
+            if self._library.interrupts.ended():  # the others hear why, also where a prompt catches it
+                with contextlib.suppress(RingwoodError):
+                    self.close(sentence_of(stopped))
+            raise

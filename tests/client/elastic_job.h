@@ -370,8 +370,10 @@ class ElasticControl : public Control {
   }
   Status Attend(const Attendance& attendance, Duration, EpochFailed failed) override {
     attended_ = attendance.epoch;
+    failed_ = failed;
     return coordinator_->Attend(slot_, attendance, std::move(failed));
   }
+  void Interrupt(const Status& why) override { failed_(why, false); }
   void EndAttendance() override {
     if (attended_ != 0) coordinator_->StreamEnded(slot_, std::exchange(attended_, 0));
   }
@@ -390,6 +392,7 @@ class ElasticControl : public Control {
   ElasticCoordinator* const coordinator_;
   const int slot_;
   uint64_t attended_ = 0;
+  EpochFailed failed_;
 };
 
 struct ElasticJob {

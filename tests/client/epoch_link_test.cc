@@ -39,6 +39,7 @@ class EpochsControl : public Control {
     return now_->Attend(attendance, timeout, std::move(failed));
   }
   void EndAttendance() override { now_->EndAttendance(); }
+  void Interrupt(const Status& why) override { now_->Interrupt(why); }
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     return now_->Agree(request, timeout);
   }

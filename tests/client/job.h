@@ -182,6 +182,12 @@ class GatheringControl : public Control {
     coordinator_->attending_.erase(rank_);
   }
 
+  void Interrupt(const Status& why) override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    const auto attending = coordinator_->attending_.find(rank_);
+    if (attending != coordinator_->attending_.end()) attending->second(why, false);
+  }
+
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     absl::MutexLock lock(&coordinator_->mutex_);
     coordinator_->agrees_.push_back(request);

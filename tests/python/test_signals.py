@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -165,3 +166,69 @@ def test_a_standby_that_waits_for_a_store_ends_when_it_is_asked_to(leader_and_st
     _, standby = leader_and_standby
     standby.terminate()
     assert standby.wait(SECONDS) == 0
+
+
+# A rank that somebody started by hand: Ctrl-C raises KeyboardInterrupt, at once where the call waits for others.
+ALONE = """
+import ringwood
+print("waits", flush=True)
+ringwood.Session()
+"""
+
+STOPPED = """
+import numpy, sys, ringwood
+session, gradient = ringwood.Session(), numpy.ones(1000, numpy.float32)
+session.register("weights", gradient)
+def step():
+    session.ready("weights")
+    session.finish_step()
+waits = {"finish_step": step, "allreduce": lambda: session.allreduce(gradient)}[sys.argv[1]]
+waits()
+print("waits", flush=True)
+try:
+    if session.rank == 0:
+        input()
+    waits()
+except KeyboardInterrupt:
+    print("stopped", session.closed, flush=True)
+    input()  # as a prompt, which goes on
+"""
+
+
+def by_hand(stack, address, rank, script, *words):
+    """A rank of two, which nobody started but a user; it comes to where it waits."""
+    process = stack.enter_context(subprocess.Popen(
+        [sys.executable, "-c", script, *words], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(RINGWOOD_COORDINATOR=address, RANK=str(rank), WORLD_SIZE="2", RINGWOOD_JOIN_TIMEOUT="1000")))
+    stack.callback(process.kill)
+    limit = threading.Timer(SECONDS, process.kill)
+    stack.callback(limit.cancel)
+    limit.start()
+    return process
+
+
+def test_ctrl_c_ends_a_rank_that_waits_for_the_others():
+    with contextlib.ExitStack() as stack:
+        _, address = stack.enter_context(serving())
+        alone = by_hand(stack, address, 0, ALONE)
+        hears(alone, "waits")
+        time.sleep(0.5)  # it waits now, or soon
+        alone.send_signal(signal.SIGINT)
+        _, said = alone.communicate(timeout=SECONDS)
+        assert alone.returncode == -signal.SIGINT and "KeyboardInterrupt" in said, said
+
+
+@pytest.mark.parametrize("call, flags", [("finish_step", ()), ("allreduce", ()), ("finish_step", ("--elastic",))])
+def test_ctrl_c_ends_a_call_that_waits_and_the_others_hear_why(call, flags):
+    with contextlib.ExitStack() as stack:
+        _, address = stack.enter_context(serving(*flags))
+        other, stopped = [by_hand(stack, address, rank, STOPPED, call) for rank in (0, 1)]
+        for rank in (other, stopped):
+            hears(rank, "waits")
+        time.sleep(0.5)
+        stopped.send_signal(signal.SIGINT)
+        hears(stopped, "stopped True")
+        if not flags:
+            _, said = other.communicate("\n", timeout=SECONDS)
+            assert other.returncode == 75 and "rank 1" in said and "KeyboardInterrupt" in said, said

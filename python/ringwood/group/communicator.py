@@ -27,7 +27,7 @@ class Pending:
 
     def wait(self, seconds):
         """Until the output is there; a DeadlineError after so many seconds. Any error ends the session."""
-        self._library.check(self._library.waits.ringwood_wait(self._work, seconds))
+        self._library.wait("ringwood_wait", self._work, seconds)
 
     def __del__(self):
         self._library.quick.ringwood_work_free(self._work)
