@@ -88,7 +88,8 @@ class DistributedOptimizer(OptimizerWrapper):
         self._by_hand = False  # synchronize() was called for them
         self._again = 0        # exchanges of gradients that held an average already
         self._changes = Changes(scales=scaler is not None)
-        self._told_of_drop = False
+        self._told_of_drop = self._told_of_rest = False
+        self._rest = _held_back_of(self.session, slots) if self.leads else ""
         self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
         self._absent = []      # indices of parameters that the step leaves alone
         self._gradients = Gradients(self, self._exchange, job.backward, slots, stream, backward_passes_per_step,
@@ -141,6 +142,12 @@ class DistributedOptimizer(OptimizerWrapper):
     def _drop(self):
         """No step uses the averages. The update log has them already."""
         self._changes.drop()
+        if self._rest and self.session.rank == 0 and not self._told_of_rest:
+            self._told_of_rest = True
+            sys.stderr.write(f"W rank {self.session.slot}: the averages of step {self.session.step} were dropped by zero_grad(), "
+                             f"and what was held back of their gradients ({self._rest}) comes with later averages. Keep such "
+                             "a backward from being exchanged, by requires_grad_(False) or optimizer.no_sync(), or train "
+                             "densely, in fp32\n")
         if self.session.logged and self.leads and self.session.rank == 0 and not self._told_of_drop:
             self._told_of_drop = True
             sys.stderr.write(f"W rank {self.session.slot}: the averages of step {self.session.step} were dropped by zero_grad(), "
@@ -323,8 +330,12 @@ class DistributedOptimizer(OptimizerWrapper):
         self.averaged = self._by_hand = False
         self._again += 1
         if self._again == 10 and self.session.rank == 0:
-            sys.stderr.write(f"I rank {self.session.slot}: each of several backward passes a step is exchanged; set "
-                             "backward_passes_per_step=N, or use optimizer.no_sync(), to exchange once\n")
+            rest = (f", and what was held back of the zeroed ones ({self._rest}) comes with later averages: train densely, in "
+                    "fp32" if self._rest else "")
+            sys.stderr.write(f"{'W' if rest else 'I'} rank {self.session.slot}: backward() comes again before step() has used the "
+                             "averages, and each of a step's passes is exchanged. Where their gradients add up, "
+                             "backward_passes_per_step=N or optimizer.no_sync() exchanges once. Where they are zeroed in "
+                             f"between, as SAM's are, each has to be{rest}\n")
 
     def join(self, after_step=None):
         """For a rank whose data ends before that of others: takes part without samples until all ranks have come here,
@@ -398,6 +409,12 @@ class DistributedOptimizer(OptimizerWrapper):
         if self.weight != self._gradients.weight:
             raise RefusedError(f"optimizer.weight was set to {self.weight} after backward had sent the gradients "
                                f"with {self._gradients.weight}: set it before backward")
+
+
+def _held_back_of(session, slots):
+    """Words for that of which steps hold back a part; "": they send everything."""
+    sparse = any(session.route(slot.name) == "tree" for slot in slots)
+    return ", ".join(["sparse tensors"] * sparse + [f"wire={session.wire}"] * (session.wire != "fp32"))
 
 
 def _trained(optimizer, named_parameters):

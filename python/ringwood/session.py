@@ -74,6 +74,7 @@ class Session:
             raise
         self.selection = (options.sparse_chunk, (options.sparse_method or b"exact").decode(),
                           options.clip_norm)
+        self.wire = (options.wire or b"fp32").decode()
         self._handle = handle
         self.when_closed(entry.close)
         self.opened = self.rank, self.world, self.step

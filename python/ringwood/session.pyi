@@ -47,6 +47,7 @@ class CheckpointProgress:
 
 class Session:
     selection: tuple[int, str, float]
+    wire: str
     def __init__(self, coordinator: str | None = None, rank: int | None = None, world: int | None = None, *,
                  host: str | None = None, resume: bool | Literal["auto"] | None = None,
                  join_timeout: float | None = None, coordinator_grace: float | None = None,

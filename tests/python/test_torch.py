@@ -50,6 +50,22 @@ def test_a_program_of_many_sessions_tells_of_its_data_plane_once(in_turn):
     assert in_turn.output.count("I rank 0: data plane: ") == 1, in_turn.output
 
 
+@pytest.mark.parametrize("kind, why", [("sparse", "(sparse tensors)"), ("int4", "(wire=int4)")])
+def test_what_is_held_back_of_averages_that_no_step_uses_is_told_once(kind, why):
+    dropped = run_job("optimizer/unused.py", kind, "drops").output
+    assert dropped.count("W rank 0: the averages of step 1 were dropped by zero_grad()") == 1, dropped
+    assert why in dropped and "were dropped" in dropped and "backward() comes again" not in dropped, dropped
+    sam = run_job("optimizer/unused.py", kind, "sam").output
+    assert sam.count("W rank 0: backward() comes again before step()") == 1 and why in sam, sam
+    assert "train densely, in fp32" in sam, sam
+
+
+def test_dense_averages_may_be_dropped():
+    assert "were dropped" not in run_job("optimizer/unused.py", "dense", "drops").output
+    sam = run_job("optimizer/unused.py", "dense", "sam").output
+    assert sam.count("I rank 0: backward() comes again before step()") == 1 and "held back" not in sam, sam
+
+
 def test_dense_training_of_three_ranks_equals_one_process_on_the_whole_batch():
     run_job("torch_layer.py", ranks=3)
 
