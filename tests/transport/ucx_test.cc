@@ -1,11 +1,16 @@
 // What only real processes show: death without a word, settings, refusals.
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <set>
+#include <thread>
 
 #include "tests/transport/world.h"
 #include "transport/interface.h"
@@ -180,6 +185,35 @@ TEST(UcxFabric, AnUnknownInterfaceIsAnErrorThatListsTheKnownOnes) {
   const auto fabric = MakeUcxFabric(&loop, {"nosuch0", true, {}});
   EXPECT_EQ(fabric.status().code(), StatusCode::kNotFound);
   EXPECT_NE(Message(fabric.status()).find("lo"), std::string::npos);
+}
+
+// The calling thread's network is one with loopback alone, which has only ::1. False: not allowed.
+bool EnterLoopbackOfOnlyIpv6() {
+  if (unshare(CLONE_NEWNET) != 0) return false;
+  const int socket = ::socket(AF_INET, SOCK_DGRAM, 0);
+  ifreq lo{};
+  std::strcpy(lo.ifr_name, "lo");
+  lo.ifr_flags = IFF_UP;
+  RW_CHECK(ioctl(socket, SIOCSIFFLAGS, &lo) == 0);
+  lo.ifr_addr = {AF_INET, {}};  // none
+  RW_CHECK(ioctl(socket, SIOCSIFADDR, &lo) == 0);
+  close(socket);
+  return true;
+}
+
+TEST(UcxFabric, AnInterfaceThatUcxCannotUseIsAnErrorWithARemedy) {
+  bool entered = false;
+  Status status;
+  std::thread([&] {
+    entered = EnterLoopbackOfOnlyIpv6();
+    if (!entered) return;
+    Loop loop("test");
+    status = MakeUcxFabric(&loop, {"lo", false, {}}).status();
+  }).join();
+  if (!entered) GTEST_SKIP() << "a network of its own needs root";
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find("lo (::1)"), std::string::npos) << Message(status);
+  EXPECT_NE(Message(status).find("--transport grpc"), std::string::npos) << Message(status);
 }
 
 double ProcessorSeconds() {

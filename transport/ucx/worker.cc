@@ -122,6 +122,12 @@ StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::MakeOn(const std::string& interf
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   ucs_status_t status = ucp_init(&params, config, &made->context_);
   ucp_config_release(config);
+  if (status == UCS_ERR_NO_DEVICE) {
+    return Refused(absl::StrFormat(
+        "UCX cannot use the interface %s (%s): give it an IPv4 address (loopback: ip addr add "
+        "127.0.0.1/8 dev lo), or choose another transport (--transport grpc)",
+        interface, address.ip()));
+  }
   if (status != UCS_OK) return FromUcx(status, "start UCX on interface " + interface);
 
   ucp_worker_params_t worker_params{};
