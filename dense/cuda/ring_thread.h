@@ -9,7 +9,9 @@
 #include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "base/loop.h"
 #include "base/status.h"
@@ -23,6 +25,27 @@ constexpr double kRingCloseSeconds = 2 * DeviceRing::kAbortSeconds;
 // A ring of `timeout_seconds` that answers nothing for so long hangs: all ranks may come late, then
 // the first call may take as long.
 constexpr double RingSilenceSeconds(double timeout_seconds) { return 2 * timeout_seconds + 10; }
+
+// The way from the ring's thread to the caller's loop. A thread that was given up may answer when
+// that loop is gone.
+class RingAnswers {
+ public:
+  explicit RingAnswers(Loop* loop) : loop_(loop) {}
+
+  // Any thread. Dropped once they have ended, and by a loop that stops.
+  void Post(Loop::Task answer) {
+    absl::MutexLock lock(&mutex_);
+    if (loop_ != nullptr) (void)loop_->PostReserved(std::move(answer));
+  }
+  void End() {
+    absl::MutexLock lock(&mutex_);
+    loop_ = nullptr;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  Loop* loop_ ABSL_GUARDED_BY(mutex_);
+};
 
 // See MakeRingThread.
 class RingThread : public DeviceRing {
@@ -62,6 +85,7 @@ class RingThread : public DeviceRing {
         calls_->hung.ok() ? Seconds(kRingCloseSeconds) : Duration{});
     // The ring answers by tasks of its own loop, which ends here and runs no further ones.
     if (closed.ok()) (void)own->Call([] { return OkStatus(); }, Seconds(kRingCloseSeconds));
+    answers_->End();
     (void)loop_->PostReserved([calls = calls_, status = closed_] { calls->FailAll(status); });
     if (closed.ok()) return closed;
     own.release();  // joining a thread that hangs would hang here too
@@ -76,9 +100,9 @@ class RingThread : public DeviceRing {
     if (own_ == nullptr) return Later<Answer>(std::move(done), closed_);
     if (!calls_->hung.ok()) return Later<Answer>(std::move(done), calls_->hung);
     const uint64_t call = calls_->Begin([done](const Status& status) { done(Answer(status)); });
-    const auto back = [loop = loop_, calls = calls_, call, done](Answer answer) {
-      // At most kMaxInFlight are on their way. Refused only by a loop that stops.
-      (void)loop->PostReserved([calls, call, done, answer = std::move(answer)] {
+    const auto back = [answers = answers_, calls = calls_, call, done](Answer answer) {
+      // At most kMaxInFlight are on their way.
+      answers->Post([calls, call, done, answer = std::move(answer)] {
         if (calls->End(call)) done(answer);
       });
     };
@@ -113,6 +137,7 @@ class RingThread : public DeviceRing {
   std::shared_ptr<DeviceRing> ring_;
   const double silence_seconds_;
   const std::shared_ptr<RingCalls> calls_ = std::make_shared<RingCalls>();
+  const std::shared_ptr<RingAnswers> answers_ = std::make_shared<RingAnswers>(loop_);
   Status closed_;
 };
 

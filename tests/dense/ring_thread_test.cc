@@ -4,9 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -185,6 +187,44 @@ TEST(RingThread, AThreadThatHangsIsGivenUpAndEveryCallIsAnsweredOnce) {
   ASSERT_TRUE(story.gone.WaitForNotificationWithTimeout(kLong));
   On(&net, [] {});
   EXPECT_EQ(answers.size(), 3u);
+}
+
+// A loop whose memory nobody may touch once it is destroyed.
+class GuardedLoop {
+ public:
+  GuardedLoop()
+      : page_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    loop_ = new (page_) Loop("net");
+  }
+  ~GuardedLoop() { munmap(page_, kBytes); }
+  Loop* get() { return loop_; }
+  void Destroy() {
+    loop_->~Loop();
+    mprotect(page_, kBytes, PROT_NONE);
+  }
+
+ private:
+  static constexpr size_t kBytes = 4096;
+  static_assert(sizeof(Loop) <= kBytes);
+  void* const page_;
+  Loop* loop_;
+};
+
+TEST(RingThread, AThreadThatWasGivenUpMayAnswerWhenTheLoopIsGone) {
+  Story story;
+  GuardedLoop net;
+  auto ring = Make(net.get(), &story, 0.2);
+  absl::Notification answered;
+  On(net.get(), [&] {
+    DeviceReduction reduction;
+    reduction.round = 1;
+    ring->AllReduce(reduction, [&](const StatusOr<AllReduceResult>&) { answered.Notify(); });
+  });
+  ASSERT_TRUE(answered.WaitForNotificationWithTimeout(kLong));  // that the thread hangs
+  On(net.get(), [&] { ring.reset(); });
+  net.Destroy();
+  story.go_on.Notify();
+  EXPECT_TRUE(story.gone.WaitForNotificationWithTimeout(kLong));
 }
 
 TEST(RingThread, ARingWhoseAnswersComeSlowlyIsNotGivenUp) {
