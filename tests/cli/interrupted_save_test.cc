@@ -126,6 +126,26 @@ TEST(InterruptedSave, AStripeThatTheStoreHadIsBroughtAgain) {
   back.Notify();
 }
 
+// The stripe of rank 1 goes to another server, which lives on: its part is of no use without that
+// of the coordinator's store, and is made again with it.
+TEST(InterruptedSave, OneOfADividedStoreIsBroughtAgainToBoth) {
+  RestartedCoordinator coordinator({"--servers", "1", "--no-reducer"});
+  const TemporaryDirectory further_store;
+  Program further({"server", "--insecure", "--coordinator", coordinator.address(), "--servers", "1",
+                   "--coordinator-grace", "60", "--store", further_store.path() + "/store"});
+  absl::BlockingCounter saving(kRanks);
+  const SavingRanks ranks(coordinator.address(), 60, 4, [&](Session* session) {
+    EXPECT_TRUE(Save(session).ok());
+    while (session->checkpoint_progress().sent == 0) std::this_thread::yield();
+    saving.DecrementCount();
+    const Status ended = session->CheckpointWait();
+    EXPECT_TRUE(ended.ok()) << ended;
+  });
+  saving.Wait();
+  coordinator.Kill();
+  coordinator.Start();
+}
+
 TEST(InterruptedSave, OneForWhichNoCoordinatorComesBackEndsWithTheGrace) {
   RestartedCoordinator coordinator({"--servers", "0", "--failure-timeout", "1"});
   absl::BlockingCounter stepped(kRanks);
