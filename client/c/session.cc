@@ -1,9 +1,13 @@
 // The C interface: opening, closing and what a session is.
 #include <grpc/grpc.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "base/files/descriptors.h"
+#include "base/files/threads.h"
 #include "base/log.h"
 #include "client/c/fork_guard.h"
 #include "client/c/handle.h"
@@ -19,6 +23,17 @@ using ringwood::c::Read;
 using ringwood::c::Run;
 using ringwood::c::Text;
 using ringwood::c::Turn;
+
+namespace {
+
+// Of a session and of gRPC, which hangs where it cannot start its own: ours, gRPC's timers and
+// executors, and those that poll for it, as many as gRPC's callback queues have.
+int ThreadsOfASession() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return 12 + std::clamp(cores / 2, 2, 16);
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -36,6 +51,12 @@ int ringwood_open(const ringwood_options* options, ringwood_session** session) {
   if (const int claimed = ClaimProcess(); claimed != RINGWOOD_OK) return claimed;
   ringwood::HoldStandardDescriptors();
   const std::vector<int> before = ringwood::EpollSets();
+  static std::atomic<bool> threads_found{false};
+  if (!threads_found) {
+    const int found = Run([] { return ringwood::CheckThreads(ThreadsOfASession()); });
+    if (found != RINGWOOD_OK) return found;
+    threads_found = true;
+  }
   // gRPC stays to the end of the process: each start of it takes memory that it never gives back.
   static const bool started = (grpc_init(), true);
   (void)started;
