@@ -157,8 +157,11 @@ Status Serve(CommandContext* context, const ServerFlags& flags) {
   options.began = PrintEpoch;
   options.awaits = PrintAwaited;
   std::string address;  // where it serves
-  options.serves = [&address, host = HostOf(options.listen)](int port) {
-    address = ToString({host, port});
+  options.serves = [&address, host = HostOf(options.listen),
+                    coordinator = options.coordinator](int port) {
+    // A reducer alone has no port but those of the data plane.
+    address =
+        port != 0 ? ToString({host, port}) : "no port: it joins the coordinator at " + coordinator;
     Say(kListening + address);
   };
   options.shows = [](const std::string& url) {

@@ -10,7 +10,8 @@
 namespace ringwood {
 
 // Each begins with one of these.
-inline constexpr char kListening[] = "ringwood server listening on ";  // HOST:PORT
+// HOST:PORT; of a reducer without a store "no port: …".
+inline constexpr char kListening[] = "ringwood server listening on ";
 // An epoch that ended by a failure: the coordinator's sentence, which begins with "rank N " where a
 // rank is the cause. An elastic job recovers from it.
 inline constexpr char kVerdict[] = "ringwood server verdict: ";

@@ -82,6 +82,13 @@ TEST(ServerCommand, RefusesToDrainOrToBeARanksReducerWhereThatMeansNothing) {
   EXPECT_THAT(error({"--of-rank", "1"}), HasSubstr("give its address with --coordinator"));
 }
 
+TEST(ServerCommand, AReducerWithoutAStoreSaysThatItListensOnNoPort) {
+  Program coordinator({"server", "--listen", "127.0.0.1:0", "--servers", "2", "--insecure"});
+  const std::string address = AddressOf(&coordinator);
+  Program reducer({"server", "--coordinator", address, "--servers", "2", "--reducer-index", "1"});
+  EXPECT_EQ(AddressOf(&reducer), "no port: it joins the coordinator at " + address);
+}
+
 TEST(ServerCommand, ReducersEndInOrderWhateverTheirCallsWaitFor) {
   Random random(1);
   for (int round = 0; round < 8; ++round) {
