@@ -125,6 +125,7 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const N
   input.hosts = place.hosts;
   input.servers = place.servers;
   input.node_hosts = place.node_hosts;
+  input.on_devices = on_device;
   input.ring_codecs = on_device ? DeviceCodecs(options.wire, HostsOf(input))
                                 : CodecsHere(options.wire, place.world);
   input.tree_codec = options.sparse_codec;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "dense/cuda/coded_run.h"
 #include "dense/cuda/launch.h"
+#include "dense/sums_by_host.h"
 
 namespace ringwood {
 namespace {
@@ -128,7 +129,7 @@ Status NcclRing::Issue(RingCall& call, uint64_t sequence) {
         call.Name());
   }
   const bool plain_sum = call.reduce && r.type == DataType::kFloat32 && r.op == ReduceOp::kSum;
-  if (plain_sum && cuda::SumsByHost(options_.hosts, r.count)) {
+  if (plain_sum && SumsByHost(options_.hosts, r.count)) {
     call.sums = cuda::SumPlanFor(options_.hosts, options_.rank, r.count);
     return Annotate(plans_.Reserve(call.sums.staging * sizeof(float)), call.Name());
   }

@@ -1,6 +1,7 @@
 // How a rank sums fp32 in device memory over messages of NCCL's where hosts have several ranks, as
 // a value; `RunStep` below runs it. NCCL's own ring goes through all P ranks, so each NIC carries
-// 2 (P-1)/P of the tensor; the exchanges of host_exchanges.h carry 2 (H-1)/H.
+// 2 (P-1)/P of the tensor; the exchanges of host_exchanges.h carry 2 (H-1)/H. Which of the two is
+// taken says SumsByHost (dense/sums_by_host.h).
 //
 // Chunks follow each other through the exchanges, a step apart, so that what is inside hosts takes
 // place beside what is between them:
@@ -32,15 +33,6 @@ namespace ringwood::cuda {
 // 8 MiB: at 25 Gbit/s the exchange of one takes milliseconds, of which a step's start is a
 // hundredth.
 constexpr uint64_t kSumChunk = uint64_t{1} << 21;
-
-// Whether the plan is better than NCCL's own ring: it is where it saves a tenth of the bytes, which
-// also means eleven hosts at most, and so few messages that meet in one NIC. Short sums take as
-// long as their hops, of which NCCL needs fewer kernels. The same on all ranks.
-constexpr uint64_t kLeastSum = uint64_t{1} << 18;
-inline bool SumsByHost(const Hosts& hosts, uint64_t elements) {
-  const auto ranks = static_cast<uint64_t>(RanksOf(hosts)), count = uint64_t{hosts.size()};
-  return count > 1 && elements >= kLeastSum && 10 * (ranks - 1) * count >= 11 * (count - 1) * ranks;
-}
 
 enum class SumPlace { kInput, kOutput, kStaging };
 

@@ -133,6 +133,13 @@ Cost HierarchyCost(const Network& network, const Hosts& hosts) {
                           shares.added * network.gamma);
 }
 
+Cost NcclRingCost(const Network& network, const Hosts& hosts) {
+  const double ranks = RanksOf(hosts);
+  const double beta = std::max(network.beta, network.inside_beta);
+  return Cost::Affine(SharesOf(hosts).hops * network.alpha,
+                      (ranks - 1) / ranks * (2 * beta + network.gamma));
+}
+
 Delay RingDelay(const Network& network, const Hosts& hosts) {
   if (hosts.size() <= 1 || network.delay == 0) return {};
   const double hops = 2 * (static_cast<double>(hosts.size()) - 1);

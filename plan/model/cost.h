@@ -83,6 +83,10 @@ Cost RingAllGatherCost(const Network& network, int workers);
 // What goes on inside the hosts overlaps with the NICs, chunk by chunk.
 Cost HierarchyCost(const Network& network, const Hosts& hosts);
 
+// Of NCCL's ring through all ranks, one host after the other: it leaves hosts as often as the
+// hierarchy does, and each NIC carries 2(P-1)/P of the bytes.
+Cost NcclRingCost(const Network& network, const Hosts& hosts);
+
 // Seconds from when a lane is through with a message until it is there, over all its hops.
 struct Delay {
   double seconds = 0;

@@ -33,6 +33,7 @@ struct PlanInput {
   std::optional<Cost> tree_cost;  // measured, bytes of one worker's entries → s
   SelectionCost selection{.fixed_seconds = 2e-5, .seconds_per_element = 2e-9};
   std::vector<CodecCost> ring_codecs = {{.name = "fp32"}};  // what the user allows
+  bool on_devices = false;  // dense groups are summed by DeviceRings, fp32 as SumsByHost says
   std::string tree_codec = "block16/fp32";
   double entry_bytes = 6.1;  // of tree_codec: 2 + 4, and the block headers
   std::string merge = "gtopk";

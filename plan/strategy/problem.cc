@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dense/sums_by_host.h"
 #include "plan/strategy/tree_cost.h"
 #include "sparse/shard.h"
 #include "sparse/tree.h"
@@ -10,31 +11,42 @@
 namespace ringwood {
 namespace {
 
-double WithCodec(const Cost& wire, const CodecCost& codec, double bytes) {
-  return wire
-      .Scaled(codec.wire_ratio, codec.encode_seconds_per_byte + codec.decode_seconds_per_byte)
-      .Seconds(bytes);
+// Whether sums of fp32 go by hosts or over NCCL's ring by how long they are.
+bool HasTwoWays(const PlanInput& input) {
+  return input.on_devices && !input.ring_cost && input.hosts.size() > 1 &&
+         LargestHost(input.hosts) > 1;
 }
 
-Cost WireCost(const PlanInput& input) {
+Cost WireCost(const PlanInput& input, const CodecCost& codec, double bytes) {
   if (input.ring_cost) return *input.ring_cost;
+  const auto elements = static_cast<uint64_t>(bytes / sizeof(float));
+  if (HasTwoWays(input) && codec.name == "fp32" && !SumsByHost(input.hosts, elements)) {
+    return NcclRingCost(input.network, input.hosts);
+  }
   return LargestHost(input.hosts) > 1 ? HierarchyCost(input.network, input.hosts)
                                       : RingCost(input.network, input.world);
 }
 
-// The lower envelope of all allowed codecs: a table where there is a choice.
+Cost WithCodec(const PlanInput& input, const CodecCost& codec, double bytes) {
+  return WireCost(input, codec, bytes)
+      .Scaled(codec.wire_ratio, codec.encode_seconds_per_byte + codec.decode_seconds_per_byte);
+}
+
+// Of a message of these bytes.
+double SecondsWith(const PlanInput& input, const CodecCost& codec, double bytes) {
+  return WithCodec(input, codec, bytes).Seconds(bytes);
+}
+
+// The lower envelope of all allowed codecs: a table where there is a choice, or two ways.
 Cost CheapestCodec(const PlanInput& input) {
-  const Cost wire = WireCost(input);
-  if (input.ring_codecs.size() == 1) {
-    const CodecCost& codec = input.ring_codecs[0];
-    return wire.Scaled(codec.wire_ratio,
-                       codec.encode_seconds_per_byte + codec.decode_seconds_per_byte);
+  if (input.ring_codecs.size() == 1 && !HasTwoWays(input)) {
+    return WithCodec(input, input.ring_codecs[0], 0);
   }
   std::vector<std::pair<double, double>> points;
   for (double bytes = 0; bytes < 0x1p60; bytes = bytes == 0 ? 64 : bytes * 1.25) {
-    double least = WithCodec(wire, input.ring_codecs[0], bytes);
+    double least = SecondsWith(input, input.ring_codecs[0], bytes);
     for (const CodecCost& codec : input.ring_codecs) {
-      least = std::min(least, WithCodec(wire, codec, bytes));
+      least = std::min(least, SecondsWith(input, codec, bytes));
     }
     points.emplace_back(bytes, least);
   }
@@ -113,10 +125,12 @@ double DelayOf(const Problem& problem, const Group& group) {
 
 const CodecCost& BestRingCodec(const Problem& problem, double bytes) {
   const std::vector<CodecCost>& codecs = problem.input->ring_codecs;
-  const Cost wire = WireCost(*problem.input);
+  const auto seconds = [&](const CodecCost& codec) {
+    return SecondsWith(*problem.input, codec, bytes);
+  };
   const CodecCost* best = &codecs[0];
   for (const CodecCost& codec : codecs) {
-    if (WithCodec(wire, codec, bytes) < WithCodec(wire, *best, bytes)) best = &codec;
+    if (seconds(codec) < seconds(*best)) best = &codec;
   }
   return *best;
 }

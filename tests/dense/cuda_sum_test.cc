@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "dense/cuda/sum_plan.h"
 #include "dense/hierarchy.h"
+#include "dense/sums_by_host.h"
 #include "tests/dense/stand_in_nccl.h"
 
 namespace ringwood {
@@ -178,16 +179,16 @@ TEST(CudaSum, AHostsNicCarriesOneSumHoweverManyRanksItHas) {
 }
 
 TEST(CudaSum, IsForLongSumsOfAFewHostsWithSeveralRanks) {
-  constexpr uint64_t kLong = cuda::kLeastSum;
-  EXPECT_TRUE(cuda::SumsByHost(EvenHosts(16, 8), kLong));
-  EXPECT_TRUE(cuda::SumsByHost(EvenHosts(64, 8), kLong));
-  EXPECT_TRUE(cuda::SumsByHost({{0, 1, 2}, {3}}, kLong));
-  EXPECT_TRUE(cuda::SumsByHost(EvenHosts(12, 2), kLong));   // 11/12, and 10/12 by the plan
-  EXPECT_FALSE(cuda::SumsByHost(EvenHosts(14, 2), kLong));  // 13/14 and 12/14
-  EXPECT_FALSE(cuda::SumsByHost(EvenHosts(128, 8), kLong));
-  EXPECT_FALSE(cuda::SumsByHost(EvenHosts(16, 8), kLong - 1));
-  EXPECT_FALSE(cuda::SumsByHost(EvenHosts(8, 8), kLong));  // one host
-  EXPECT_FALSE(cuda::SumsByHost(OneEach(4), kLong));
+  constexpr uint64_t kLong = kLeastSum;
+  EXPECT_TRUE(SumsByHost(EvenHosts(16, 8), kLong));
+  EXPECT_TRUE(SumsByHost(EvenHosts(64, 8), kLong));
+  EXPECT_TRUE(SumsByHost({{0, 1, 2}, {3}}, kLong));
+  EXPECT_TRUE(SumsByHost(EvenHosts(12, 2), kLong));   // 11/12, and 10/12 by the plan
+  EXPECT_FALSE(SumsByHost(EvenHosts(14, 2), kLong));  // 13/14 and 12/14
+  EXPECT_FALSE(SumsByHost(EvenHosts(128, 8), kLong));
+  EXPECT_FALSE(SumsByHost(EvenHosts(16, 8), kLong - 1));
+  EXPECT_FALSE(SumsByHost(EvenHosts(8, 8), kLong));  // one host
+  EXPECT_FALSE(SumsByHost(OneEach(4), kLong));
 }
 
 TEST(CudaSum, StagingMemoryIsThatOfAChunk) {

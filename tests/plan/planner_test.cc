@@ -8,8 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "dense/sums_by_host.h"
 #include "plan/sparse_groups.h"
 #include "plan/strategy/lane.h"
+#include "plan/strategy/problem.h"
 #include "plan/wire.h"
 #include "sparse/entries.h"
 
@@ -367,6 +369,31 @@ TEST(Planner, OnDevicesThereAreFp32AndCodes) {
   // Of hosts with four ranks the sums, of 6 bits.
   EXPECT_DOUBLE_EQ(DeviceCodec("int4", EvenHosts(8, 4)).wire_ratio,
                    (32.0 * (6 + 7) + 2 * 4) / 2 / 1024);
+}
+
+// fp32 over NCCL is priced as what a DeviceRing does with it.
+TEST(Planner, SumsOfDevicesArePricedByTheWayThatTheyTake) {
+  PlanInput input = SmallNetwork();
+  input.world = 16;
+  input.hosts = EvenHosts(16, 8);
+  input.ring_codecs = DeviceCodecs("fp32", input.hosts);
+  const Cost by_host = HierarchyCost(input.network, input.hosts);
+  const Cost ring = NcclRingCost(input.network, input.hosts);
+  ASSERT_GT(ring.Seconds(1e6), 1.5 * by_host.Seconds(1e6));
+  const auto priced = [&](double bytes) { return MakeProblem(input).ring.Seconds(bytes); };
+  EXPECT_DOUBLE_EQ(priced(500'000), by_host.Seconds(500'000));
+  input.on_devices = true;
+  const double least = 4.0 * kLeastSum;
+  EXPECT_NEAR(priced(0.5 * least), ring.Seconds(0.5 * least), 1e-9);
+  EXPECT_NEAR(priced(16 * least), by_host.Seconds(16 * least), 0.01 * by_host.Seconds(16 * least));
+  input.ring_codecs = DeviceCodecs("int8", input.hosts);
+  const double ratio = input.ring_codecs[0].wire_ratio;
+  EXPECT_LT(priced(0.5 * least), ratio * ring.Seconds(0.5 * least));  // codes always go by hosts
+  input.hosts = EvenHosts(96, 8);  // of twelve hosts the hierarchy saves too little
+  input.world = 96;
+  input.ring_codecs = DeviceCodecs("fp32", input.hosts);
+  const double all = NcclRingCost(input.network, input.hosts).Seconds(16 * least);
+  EXPECT_NEAR(priced(16 * least), all, 1e-6 * all);
 }
 
 TEST(PlanWire, RoundTripKeepsTheValueAndTheHash) {
