@@ -15,7 +15,9 @@ class LogLimit {
  public:
   static constexpr int kMostLines = 20;
   static constexpr Duration kWindow = std::chrono::seconds(10);
-  // Names are literals, so this is never reached; a further one would share the last place.
+  // Most events that have a window. Where there are more, those whose window is over are forgotten,
+  // with the number of their lines that were left out; while none is over, further events share the
+  // last one's window.
   static constexpr size_t kMostEvents = 256;
 
   // Nothing: the line is left out. Else how many of this event were, since the last one written.

@@ -73,6 +73,15 @@ TEST(LogLimit, IsBoundedWhateverTheNames) {
   EXPECT_LT(admitted, static_cast<int>(LogLimit::kMostEvents) + LogLimit::kMostLines);
 }
 
+// Threads of ended jobs leave names behind.
+TEST(LogLimit, NamesWhoseTimeIsOverMakeRoomForOthers) {
+  LogLimit limit;
+  for (size_t i = 0; i < LogLimit::kMostEvents; ++i) limit.Admit("job" + std::to_string(i), At(0));
+  for (int i = 0; i <= LogLimit::kMostLines; ++i) {
+    EXPECT_THAT(limit.Admit("next" + std::to_string(i), At(20)), Optional(0u)) << i;
+  }
+}
+
 TEST(Log, FormatsHaveNames) {
   EXPECT_EQ(*ParseLogFormat("json"), LogFormat::kJson);
   EXPECT_EQ(*ParseLogFormat("text"), LogFormat::kText);
