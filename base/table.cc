@@ -1,6 +1,7 @@
 #include "base/table.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/check.h"
 
