@@ -11,7 +11,7 @@ using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 
 inline TimePoint Now() { return Clock::now(); }
-// What is longer than a century, or no number, is one: added to any time of the clock it is a time.
+// At most a century, which NaN counts as, too: it can be added to any time of the clock.
 inline Duration Seconds(double seconds) {
   constexpr double kCentury = 100 * 365.25 * 86'400;
   const double some = seconds < kCentury ? std::max(seconds, -kCentury) : kCentury;

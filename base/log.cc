@@ -14,7 +14,7 @@
 namespace ringwood {
 namespace {
 
-// A log is the process's, as standard error is: the one place where a static is the honest form.
+// The log belongs to the process, as standard error does; hence statics.
 std::atomic<int> g_level{static_cast<int>(LogLevel::kInfo)};
 std::atomic<uint64_t> g_epoch{0}, g_step{0};
 thread_local char t_label[72] = "";  // no destructor: threads may log until the very end

@@ -17,16 +17,15 @@ enum class LogFormat { kText, kJson };  // --log-format
 // before other threads log.
 void SetLog(LogLevel level, const std::string& who, LogFormat format = LogFormat::kText);
 
-// /dev/null takes the place of standard input, output and error where they are closed. Before files
-// and sockets are opened, to one of which would go what is logged.
+// Opens /dev/null as standard input, output and error where they are closed. For before files and
+// sockets are opened: one of them would get the number of standard error, and all that is logged.
 void HoldStandardDescriptors();
 
-// Where the process is: lines of JSON say it. Any thread. A thread with a label of its own has a
-// place of its own.
+// The epoch and step that lines of JSON report. Any thread; a thread with a label has its own.
 void SetLogPlace(uint64_t epoch, uint64_t step);
 
-// Of this thread, and of the loops that it makes: stands before the text of its lines, where a
-// process has several jobs ("job a"). "": none; at most 71 bytes.
+// A label of this thread and of the loops that it makes. It stands before the text of their lines,
+// in a process with several jobs ("job a"). "": none; at most 71 bytes are kept.
 void SetLogLabel(const std::string& label);
 std::string LogLabel();
 
@@ -35,8 +34,8 @@ StatusOr<LogLevel> ParseLogLevel(const std::string& name);
 // "text" | "json".
 StatusOr<LogFormat> ParseLogFormat(const std::string& name);
 
-// `event`: a name of docs/logs.md. Of one name a few lines in some seconds are written, and how
-// many more there were (log_limit.h). Any thread, as the next.
+// `event`: a name of docs/logs.md. Only a few lines of one event are written within some seconds;
+// the next one says how many were left out (log_limit.h). Any thread, as the next.
 void Log(LogLevel level, const char* event, const std::string& text);
 void Log(LogLevel level, const std::string& text);  // the event "note", without a limit
 

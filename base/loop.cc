@@ -22,9 +22,9 @@ namespace {
 // cost 3 to 9 % of a long tensor's processor time and made 4 KiB no faster (docs/performance.md).
 constexpr int kSpins = 2;
 
-constexpr int kBackgroundNice = 10;  // more than the process has: a tenth of the weight
+constexpr int kBackgroundNice = 10;  // above the process's own: a tenth of the CPU weight
 
-// Of the calling thread; less than it has is refused to nobody.
+// Lowers the calling thread's priority, which any process may do.
 void GoBehindOthers() {
   const sched_param none{};
   sched_setscheduler(0, SCHED_BATCH, &none);

@@ -1,4 +1,4 @@
-// Text inside of JSON, SVG and HTML.
+// Escapes text for JSON, SVG and HTML.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@ struct ResidentMemory {
   uint64_t peak_bytes = 0;
 };
 
-// Microseconds; zeros where the kernel does not say.
+// Takes microseconds. Zeros where the kernel does not say.
 ResidentMemory ReadResidentMemory();
 
 }  // namespace ringwood

@@ -5,9 +5,9 @@
 
 namespace ringwood {
 
-// Onto the current device. CUDA else does it when a kernel is first started: it waits for all that
-// runs on the device then (an all-reduce, for as long as the network takes), and every other thread
-// of the process that calls CUDA waits along.
+// Onto the current device. Otherwise CUDA loads a kernel when it is first started, and waits for
+// all that runs on the device then (an all-reduce, for as long as the network takes); every other
+// thread of the process that calls CUDA waits as well.
 template <typename... Kernels>
 cudaError_t LoadKernels(Kernels*... kernels) {
   cudaFuncAttributes unused;

@@ -19,9 +19,9 @@ namespace ringwood {
 // CUDA forgets the error: it keeps a thread's last one, and the next launch would answer it.
 Status FromCuda(cudaError_t error, const std::string& what);
 
-// Makes `device` the calling thread's current one for a scope. A trainer's thread has its own again
-// behind it. A loop's keeps `device`: it had none, which CUDA calls device 0, and to choose that
-// one takes some hundred MB of its memory for a context that nobody needs.
+// Makes `device` the calling thread's current one for a scope. Afterwards a trainer's thread has
+// its own one again. A loop's thread keeps `device`: it had chosen none, which CUDA reports as
+// device 0, and to set device 0 would create a context there that nobody needs, some hundred MB.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) {
@@ -110,7 +110,8 @@ class CudaStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  // Does not order itself with the default stream; before the trainer's kernels where both wait.
+  // Not ordered with the default stream. Of the highest priority: its kernels run before the
+  // trainer's where both wait.
   Status Create() {
     int least = 0, greatest = 0;
     RW_RETURN_IF_ERROR(

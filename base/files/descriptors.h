@@ -7,10 +7,10 @@
 
 namespace ringwood {
 
-// That are open now; 0 where the kernel does not say.
+// How many are open; 0 where the kernel does not say.
 uint64_t CountDescriptors();
 
-// The soft limit becomes at least `soft`.
+// Raises the soft limit to `soft`, unless it is higher already.
 Status RaiseDescriptorLimit(uint64_t soft);
 
 // Refused, with the numbers, where the hard limit leaves too few to start with: gRPC, UCX and our

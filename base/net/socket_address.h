@@ -21,11 +21,11 @@ class SocketAddress {
   // 32 hexadecimal digits, as the tables of /proc/net write an IPv6 address.
   static StatusOr<SocketAddress> ParseDigits(const std::string& digits);
 
-  // Of a name that the kernel or a library has filled in. Of another family it has neither ip nor
-  // port.
+  // Of a name that the kernel or a library has filled in. One that is neither IPv4 nor IPv6 has no
+  // ip and the port 0.
   static SocketAddress Of(const sockaddr* name);
 
-  // The own end of a socket; without a family if the descriptor is not one.
+  // The local address of a socket; without a family if the descriptor is no socket.
   static SocketAddress OfSocket(int descriptor);
 
   int family() const { return name_.any.sa_family; }  // AF_INET, AF_INET6
@@ -53,11 +53,12 @@ class SocketAddress {
 // Of an IP address as text.
 inline bool IsIpv6(const std::string& ip) { return ip.find(':') != std::string::npos; }
 
-// A TCP socket of the address's family, bound to it; the caller owns the descriptor. -1 with errno.
-// `reuse`: also where connections of a ListenTcp socket that is closed are still ending.
+// A TCP socket of the address's family, bound to it; the caller owns the descriptor. -1: failed,
+// and errno says why. `reuse`: also binds a port at which connections of a closed ListenTcp socket
+// are in TIME-WAIT.
 int BindTcp(const SocketAddress& address, bool reuse);
 
-// listen(), for a socket of BindTcp: after its end its port can be bound at once with `reuse`.
+// listen(), for a socket of BindTcp. Once it is closed, its port can be bound at once with `reuse`.
 int ListenTcp(int bound, int backlog);
 
 }  // namespace ringwood
