@@ -23,7 +23,7 @@ struct ConnectionNeed {
 
 struct DescriptorRoom {
   uint64_t soft = 0;       // the limit to set
-  size_t connections = 0;  // that fit below it, and some descriptors for everything else
+  size_t connections = 0;  // that fit below it, beside the descriptors for everything else
 };
 
 // Refused, with the numbers, if the hard limit does not leave room for what is needed. The soft
@@ -31,8 +31,8 @@ struct DescriptorRoom {
 // above 1023.
 StatusOr<DescriptorRoom> RoomFor(const DescriptorLimits& now, const ConnectionNeed& need);
 
-// Raises this process's soft limit (RLIMIT_NOFILE) to that; never lowers it. How many connections
-// there may be.
+// Raises this process's soft limit (RLIMIT_NOFILE) as RoomFor says; never lowers it. Returns how
+// many connections there may be.
 StatusOr<size_t> ReserveConnections(const ConnectionNeed& need);
 
 // The error of a connection to `peer` that is one too many.

@@ -19,7 +19,7 @@ struct EpochName {
   uint64_t job = 0;
   uint64_t epoch = 0;
   int self = 0;
-  // By which connections of this epoch prove that they belong to it; empty: the job's token.
+  // The secret by which connections prove that they belong to this epoch; empty: the job's token.
   std::string key = "";
 };
 
@@ -28,12 +28,12 @@ struct FabricLimits {
   // ahead by the chunks in flight of every lane; one that exceeds this ignores that bound.
   uint64_t stash_bytes = 64 << 20;
   // The failure timeout: an awaited peer that stays silent for so long, though it was asked for a
-  // sign of life, has failed. 0: nobody is asked.
+  // sign of life, has failed. 0: peers are not watched.
   double silence_seconds = 0;
   // The same for a peer that was never heard: its process or connection is still starting.
   double start_seconds = 60;
-  // To how many peers a connection must be possible, where they are made when they are needed.
-  // Others are made as long as descriptors last.
+  // For transports that connect on demand: the number of peers to which a connection must be
+  // possible. Connections to others are made as long as descriptors last.
   size_t needed_peers = 1;
 };
 

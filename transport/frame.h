@@ -34,11 +34,11 @@ struct MessageName {
   auto operator<=>(const MessageName&) const = default;
 };
 
-// What a call asks for of which a message is a part, alike on all of its nodes.
+// The call that a message is a part of; the same on all nodes that take part in the call.
 struct Asked {
-  uint64_t whole = 0;  // elements of the call; 0: it is no call's
+  uint64_t whole = 0;  // elements of the whole call; 0: the message belongs to no call
   ReduceOp op = ReduceOp::kSum;
-  uint64_t about = 0;  // a digest of whatever else tells the call from others
+  uint64_t about = 0;  // a digest of whatever else distinguishes the call from others
   bool operator==(const Asked&) const = default;
 };
 

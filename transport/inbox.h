@@ -27,7 +27,8 @@ class IncomingPayload {
  public:
   virtual ~IncomingPayload() = default;
   virtual uint64_t HeldBytes() const = 0;  // memory it occupies here until it is fetched
-  // It lies in the sender's memory, which that may use again when it leaves the epoch.
+  // The payload is still in the sender's memory, which the sender may reuse once it has left the
+  // epoch.
   virtual bool IsSenders() const { return false; }
   // Once. Moves the payload into `into` (exactly its length); `done` runs at once or later. The
   // object may be destroyed when `done` runs, not before.
@@ -37,10 +38,11 @@ class IncomingPayload {
 // An incoming payload that owns a copy of `payload`.
 std::unique_ptr<IncomingPayload> CopyPayload(std::span<const std::byte> payload);
 
-// Whether peers are told why a node closes: yes for wrong messages and for a silent peer. Other
-// ends (an orderly one, a death, the coordinator's decision) they learn as this node did.
+// Whether peers are told why a node closes: yes for wrong messages and for a silent peer. Of other
+// ends (an orderly one, a death, the coordinator's decision) they learn the same way as this node.
 bool TellsPeers(const Status& reason);
-// The reason as sent to peers, short and printable, and as a status of theirs.
+// The reason as it is sent to peers, short and printable, and as the status that they read. The
+// text of a peer is made printable again.
 std::string Farewell(const Status& reason);
 Status ReadFarewell(uint8_t code, std::span<const std::byte> text, const std::string& from);
 

@@ -28,8 +28,8 @@ StatusOr<InterfaceBytes> BytesOfInterface(const std::string& interface);
 // commas. Empty: the first that is up and is neither loopback nor a container bridge, else "lo".
 StatusOr<std::string> ChooseInterface(const std::string& nccl_style_spec);
 
-// Of /proc/net/if_inet6: the IPv6 addresses that privacy extensions renew, that are no longer to be
-// used, or that the kernel still compares with those of others. For tests.
+// The IPv6 addresses in the text of /proc/net/if_inet6 that are temporary (privacy extensions),
+// deprecated, or not checked for duplicates yet. For tests.
 std::set<std::string> PassingAddresses(const std::string& table);
 
 }  // namespace ringwood

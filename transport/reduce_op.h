@@ -5,8 +5,7 @@
 
 namespace ringwood {
 
-// Numbered as in ringwood.h. An average is a sum until it is there: then whoever asked for it
-// divides.
+// Numbered as in ringwood.h. An average is exchanged as a sum; the caller divides the result.
 enum class ReduceOp : uint8_t { kSum, kAverage, kMax, kMin, kProduct };
 
 constexpr const char* NameOf(ReduceOp op) {

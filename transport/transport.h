@@ -34,7 +34,7 @@ struct TransportCounters {
   uint64_t received_bytes = 0;
   uint64_t stale_frames = 0;    // of another job, epoch or incarnation: dropped and counted
   uint64_t corrupt_frames = 0;  // checksum or format: the epoch fails
-  uint64_t connections = 0;     // to peers, that stand or are being made; 0: not counted
+  uint64_t connections = 0;     // to peers, established or being made; 0: not counted
 };
 
 // What is sent. A range of bytes converts to it.
@@ -70,7 +70,7 @@ class Transport {
  public:
   using SendDone = std::function<void(Status)>;
   // The received payload and its frame. The span is `into` cut to the bytes received; with a `take`
-  // its bytes are what that one left there.
+  // its bytes are whatever `take` left there.
   using ReceiveDone = std::function<void(StatusOr<std::span<std::byte>>, const Frame&)>;
 
   virtual ~Transport() = default;

@@ -41,8 +41,8 @@ bool Watch::Lives(const State& peer, TimePoint now) const {
 }
 
 Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
-  // Time in which this process was stopped does not count as silence. Checks that are a
-  // little late are no reason: a limit has room for several asks.
+  // Time in which this process was stopped does not count as silence. Checks that are only a
+  // little late change nothing: a limit has room for several asks.
   const Duration late = now - looked_ - interval();
   looked_ = now;
   const Duration ours = late > limits_.silence / 4 ? late : Duration::zero();
@@ -73,7 +73,8 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
   return decision;
 }
 
-// Who noticed the same silence a moment ago has left already: what it said before counts.
+// A peer that noticed the same silence a moment earlier may have left already; it counts as heard
+// until then.
 bool Watch::Alone(int failed, TimePoint now) const {
   if (peers_.size() < 2 || now - departed_ < limits_.silence / 2) return false;
   return std::none_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
@@ -81,8 +82,9 @@ bool Watch::Alone(int failed, TimePoint now) const {
   });
 }
 
-// Those that come after this node, so that nodes which suspect the same peer ask different ones;
-// each once in a limit, a few at a time: who does not answer until the next turn is no witness.
+// Begins with the peers numbered after this node, so that nodes which suspect the same peer ask
+// different ones. Each is asked once per limit, and a few at a time: one that has not answered by
+// the next turn is no witness.
 void Watch::AskStrangers(TimePoint now, Decision* decision) {
   const Duration pause = limits_.silence / kAsks;
   int witnesses = 0;

@@ -1,9 +1,9 @@
 // The data plane for networks that are not trusted: the frames of the other transports on gRPC
 // streams, which mutual TLS protects where the processes have certificates.
 //
-// One bidirectional stream a pair of nodes that need each other, two where both called at the same
-// time. Payloads travel in pieces, and the receiver reports how much it has taken: a sender has at
-// most a window in flight, so no queue of gRPC's grows beyond that.
+// One bidirectional stream for each pair of nodes that exchange messages, two where both called at
+// the same time. Payloads travel in pieces, and the receiver reports how much it has taken: a
+// sender has at most a window in flight, so no queue of gRPC's grows beyond that.
 #pragma once
 
 #include <memory>

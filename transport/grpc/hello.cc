@@ -12,7 +12,7 @@
 namespace ringwood {
 
 std::vector<std::byte> SignHello(const Hello& hello, const std::string& token) {
-  // Digits and spaces only, so no two hellos have the same text.
+  // Numbers between fixed words, so no two hellos have the same text.
   const std::string text = absl::StrFormat(
       "ringwood data hello 1: job %d epoch %d from %d to %d: %016x %016x", hello.name.job,
       hello.name.epoch, hello.name.self, hello.to, hello.caller, hello.called);

@@ -168,7 +168,7 @@ Status GrpcLink::TakeTaken(std::span<const std::byte> body) {
   std::memcpy(&taken, body.data(), sizeof taken);
   if (taken < taken_by_peer_ || taken > sent_) return Corrupt("it took what was not sent");
   taken_by_peer_ = taken;
-  // Who has taken all may close before our own network library says that it has left.
+  // A peer that has taken everything may close before gRPC reports that our write has left.
   if (taken == sent_) AnswerLeaving();
   return OkStatus();
 }

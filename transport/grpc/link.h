@@ -1,9 +1,10 @@
 // One connection of a gRPC node to a peer: what is written to its stream and what is read from it,
 // piece by piece (piece.h). On the loop's thread.
 //
-// A send is answered when its last piece has been written to the stream, or taken by the peer,
-// which may be known first and close then. Streams end in order, so a close loses nothing that was
-// answered. Frames count into `taken` like payloads.
+// A send is answered when its last piece has been written to the stream, or when the peer reports
+// that it has taken it, whichever comes first: the peer may close right after its report. Streams
+// end in order, so a close loses nothing that was answered. Frames count into `taken` like
+// payloads.
 #pragma once
 
 #include <deque>
@@ -50,17 +51,17 @@ class GrpcLink {
   // A piece came. The error ends the link; a farewell's is the peer's reason.
   Status Arrived(std::span<const std::byte> piece);
 
-  // The stream is over: nothing is read or written any more. gRPC tells of that and of a write on
-  // two threads; a link whose write is still to be told of has not ended, as that may have left
-  // before.
+  // The stream is over: nothing is read or written any more. gRPC reports that and the outcome of a
+  // write on two threads. A link with a write whose outcome is not known has not ended, because the
+  // write may have left before.
   void Over(std::string why) { over_ = std::move(why); }
   const std::optional<std::string>& over() const { return over_; }
   bool ended() const { return over_ && !writing_; }
 
   // Ends it: what is not written is answered with `reason`.
   void Fail(const Status& reason);
-  // Fail in order: what was written counts as sent. What was taken is said, then `farewell` (may be
-  // empty).
+  // Like Fail, but in order: what was written counts as sent, the peer hears what this side has
+  // taken, then `farewell` (may be empty).
   void Close(const Status& reason, std::vector<std::byte> farewell);
 
  private:

@@ -148,7 +148,7 @@ void GrpcNode::Written(uint64_t id, bool ok) {
   Schedule();
 }
 
-// Before Connect the hello is kept and nothing more is read. An empty one is none.
+// Before Connect the hello is kept and nothing more is read. An empty `hello`: none came.
 void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
   if (inbox_ == nullptr && !hello.empty()) {
     strangers_[id].hello = std::move(hello);
@@ -216,8 +216,8 @@ void GrpcNode::Withdraw(Lane lane, uint64_t round) {
   Schedule();
 }
 
-// Who closes, or dies, ends all its links, and what it sent on one may be heard after the end of
-// another; so may the word that what was written has left.
+// A peer that closes or dies ends all its links. What it sent on one of them, or the outcome of our
+// write there, may be reported after the end of another, which therefore waits a moment.
 void GrpcNode::Gone(uint64_t id, const std::string& why) {
   if (const auto found = strangers_.find(id); found != strangers_.end()) {
     found->second.stream->Release();
@@ -243,7 +243,7 @@ void GrpcNode::Lose(uint64_t id, const std::string& why) {
   if (found == links_.end()) return;
   const int peer = found->second.peer();
   const Status reason = Unavailable(inbox_->Label(peer) + ": " + why);
-  // What closed a connection that stood was reached.
+  // A peer that had answered could be reached: only one that never did is accused.
   FailPeer(peer, HasHeard(peer) ? reason : Accusing(reason, peer));
   Schedule();
 }
@@ -314,7 +314,7 @@ void GrpcNode::Look() {
   Schedule();
 }
 
-// Where we wait for a call of ours to be answered, a call of the peer's is no sign that it can be.
+// While our own call is unanswered, a call by the peer does not show that we can reach it.
 void GrpcNode::Heard(int peer) {
   if (watch_ && ways_.at(peer).link->heard()) watch_->Heard(peer, Now());
 }

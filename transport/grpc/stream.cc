@@ -22,8 +22,8 @@ namespace {
 
 constexpr char kMethod[] = "/ringwood.v1.Data/Exchange";
 constexpr Reconnection kPeerReconnection{100, 1'000, 5'000};
-// A stranger's connection ends that does not get through TLS and HTTP/2's greeting in time (peers
-// on a loaded machine try again), or has no stream.
+// A connection is closed that does not complete the handshakes of TLS and HTTP/2 in time (peers on
+// a loaded machine try again), or that has no stream for so long.
 constexpr int kHandshakeMilliseconds = 10'000;
 constexpr int kIdleConnectionMilliseconds = 60'000;
 constexpr int kLookaheadBytes = 4 << 20;  // HTTP/2's own window: a fast, distant link stays full
@@ -112,8 +112,8 @@ class ReactorStream : public Reactor, public GrpcStream {
   }
 
  protected:
-  // A call sees its end only behind what it has not read, so a released one reads on, at most a
-  // window; a server's end waits for nothing.
+  // A call learns of its end only after everything that it has not read, so a released one reads
+  // on, at most a window. A server's end waits for nothing.
   explicit ReactorStream(bool drains) : drains_(drains) {}
   virtual void Begin() {}
   virtual void End() = 0;    // once, with nothing left to write

@@ -31,11 +31,11 @@ struct StreamEvents {
 class GrpcStream {
  public:
   virtual ~GrpcStream() = default;
-  // Of a stream that came in under TLS, from the certificate: who calls.
+  // Who calls, from the certificate of a stream that came in under TLS.
   virtual std::optional<IdentityName> Caller() const { return std::nullopt; }
   virtual void Start(StreamEvents events) = 0;  // first, once
-  virtual void Read() = 0;                      // not before the piece asked for has arrived
-  // Copies. Not before the piece before it is written.
+  virtual void Read() = 0;                      // one at a time: the next after `arrived`
+  // Copies both. One at a time: the next after `written`.
   virtual void Write(std::span<const std::byte> head, std::span<const std::byte> data) = 0;
   // The last call: no event comes afterwards. What was written still arrives, and the pieces of
   // `last` after it; the stream ends then, or after kLingerSeconds.

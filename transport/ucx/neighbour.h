@@ -1,9 +1,10 @@
 // Payloads between two processes of one host: the receiver reads them straight out of the sender's
-// memory (process_vm_readv, Linux 3.2), one copy where TCP on loopback takes three. What UCX itself
-// has for this (posix, sysv, cma) it uses with every process of the machine, also with namespaces
-// that are launched as hosts of their own, and not at all with connections that report a peer's
-// death (UCX 1.13: error handling by peer). Here the connection stays as it is: TCP announces,
-// acknowledges and notices deaths, so a process killed in the middle is found as any other.
+// memory (process_vm_readv, Linux 3.2), one copy where TCP on loopback takes three. UCX's own
+// transports for this (posix, sysv, cma) do not fit: they connect all processes of the machine,
+// even those in namespaces that were launched as separate hosts, and UCX 1.13 does not use them on
+// connections that report a peer's death (peer error handling). Here the connection stays as it is:
+// TCP announces, acknowledges and notices deaths, so a process killed in the middle is found like
+// any other.
 //
 //     reader ── hello ──► sender            once: "I can read your memory"
 //     reader ◄── announcement ── sender     in place of a long payload

@@ -131,8 +131,8 @@ void UcxWiring::OnError(void* link, ucp_ep_h endpoint, ucs_status_t status) {
   const Status reason =
       Unavailable(wiring->inbox_->Label(broken->peer) + " died or closed its connection (" +
                   ucs_status_string(status) + ")");
-  // What closed a connection that stood, or refused one, was reached. (UCX 1.13 says "timeout" of
-  // both; of one that is silent the watch tells.)
+  // A peer that closed an established connection, or refused one, could be reached. (UCX 1.13 says
+  // "timeout" for both; silent peers are the watch's.)
   const bool reached = broken->heard || status == UCS_ERR_REJECTED;
   wiring->Break(*broken, reached ? reason : Accusing(reason, broken->peer));
 }

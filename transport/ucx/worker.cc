@@ -19,8 +19,8 @@ namespace ringwood {
 namespace {
 
 // Rings need no shared memory, no loopback device of UCX's own and no RDMA device: TCP only. Ports
-// travel in the address, so a restarted process meets no old one.
-// One port: from a range UCX would draw for ever while all are in use.
+// travel in the address, so a restarted process meets no old one. UCX gets a single port: of a
+// range that is all in use it would try ports for ever.
 Status Configure(ucp_config_t* config, const std::string& interface, const SocketAddress& address) {
   const uint16_t port = address.port();
   const std::pair<const char*, std::string> settings[] = {

@@ -22,8 +22,8 @@ Status FromUcx(ucs_status_t status, const std::string& what);
 class UcxWorker {
  public:
   // On the thread that will own it. `interface`, whose address is `ip`, is the only network device
-  // used, and one of `ports`, tried one after the other, for UCX's own listener; `client` is the id
-  // that its connections carry. ShortOfPorts, where none is free of the `needed` ones.
+  // used. UCX's own listener gets one of `ports`, tried one after the other; `client` is the id
+  // that its connections carry. ShortOfPorts if none is free; the error names the `needed` number.
   static StatusOr<std::unique_ptr<UcxWorker>> Make(const std::string& interface,
                                                    const std::string& ip, const PortRange& ports,
                                                    size_t needed, uint64_t client);
@@ -59,7 +59,7 @@ class UcxWorker {
 // Connections that come in on these ports of this process end with a reset, so that TCP does not
 // remember them for a minute: UCX makes its sockets without SO_REUSEADDR, and the ports of a range
 // would run out with a few restarts. What was sent and not yet received is lost then, as it is with
-// the process. Called once those who listen stand, because what they accept inherits it.
+// the process. For when the listeners stand: the sockets that they accept inherit the setting.
 void ForgetAtEnd(std::span<const uint16_t> ports);
 
 }  // namespace ringwood
