@@ -31,19 +31,19 @@ struct AllReduceRequest {
   std::string wire = "fp32";
   std::span<const std::byte> input;
   std::span<std::byte> output;  // as long; the input's memory only for Lane::kImmediate
-  // For all but "fp32", as many elements as the input; read, and written whole. The caller makes
-  // the new one real when the result is, and drops it otherwise.
+  // For all but "fp32", as many elements as the input; `error` is read, `next_error` written whole.
+  // The caller keeps the new error if it applies the result, and the old one otherwise.
   std::span<const float> error;
   std::span<float> next_error;
-  // For codes only, likewise: of each block, and alike on all ranks; 0 where nothing is known.
+  // For codes only, likewise: one for each block, the same on all ranks; 0 where nothing is known.
   std::span<const BlockReach> reach;
   std::span<BlockReach> next_reach;
   BlockReach less = 0;     // of this rank's words for what blocks reach: LessFor
   CodedEnds coded = {};    // of codes of several ranks; without any of it, input and output
   size_t chunk_bytes = 0;  // of a ring's chunks; 0: schedule and chunks are chosen
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
-  // Optional: the first `elements` of the output are final; with ever more, before `done`, on its
-  // thread. For who can use a part of the result before all of it is there.
+  // Optional: called with rising numbers of `elements`, the first of the output, that are final;
+  // before `done`, on its thread. For callers that can use a part of the result early.
   std::function<void(size_t elements)> reached = nullptr;
   Asked asked = {};  // the call of which this is a part; its op is that above
 };
@@ -54,8 +54,8 @@ CollectiveSpec SpecOf(const AllReduceRequest& request);
 struct AllReduceResult {
   uint64_t digest = 0;      // of the output; equal on all ranks iff the outputs are
   uint64_t sent_bytes = 0;  // payload this rank sent
-  // Of codes: some rank brought a NaN, an Inf, or what could overflow a sum. Alike on all ranks;
-  // the output has nothing of it.
+  // With codes: some rank had a NaN, an Inf or a value that could overflow a sum. The same on all
+  // ranks; such values are not in the output.
   bool non_finite = false;
 };
 

@@ -8,9 +8,9 @@
 namespace ringwood {
 
 // The values are of the whole tensor; their slots and the name's chunk are ignored. Answers with a
-// digest over all slots of all chunks in order; same rules as RunChunk. `reached`, if any: the
-// first `elements` of the output are final; with ever more, before `done`, where chunks are ranges
-// of the tensor.
+// digest over all slots of all chunks in order; same rules as RunChunk. `reached`, if any, is
+// called with rising numbers of `elements`, the first of the output, that are final; before `done`,
+// and only where chunks are ranges of the tensor.
 void RunCollective(RunRequest request, std::function<void(StatusOr<uint64_t>)> done,
                    std::function<void(size_t elements)> reached = nullptr);
 

@@ -12,8 +12,8 @@
 
 namespace ringwood {
 
-// What is timed: three short ones tell hop, message and what a call costs whatever its schedule
-// apart; two rings tell the byte.
+// What is timed: three short ones distinguish the costs of a hop, of a message and of a call by
+// itself; two rings give the cost of a byte.
 struct HopSample {
   Strategy strategy;
   uint64_t bytes;

@@ -30,7 +30,8 @@ class Loads {
  public:
   explicit Loads(const TreeShape& job) : job_(job), gathers_(Gathers(job)) {}
 
-  // Where no host gathers, trees that begin elsewhere are the same trees of other reducers.
+  // Where no host gathers, trees that begin at another reducer are the same, with reducers
+  // renumbered.
   std::vector<uint64_t> Of(const SparseGroup& group, int first) {
     if (gathers_) return Kept(group, first);
     std::vector<uint64_t> load = Kept(group, 0);
@@ -39,7 +40,7 @@ class Loads {
   }
 
  private:
-  // Groups of as many entries and ranges have the same load.
+  // Groups with the same numbers of entries and ranges have the same load.
   const std::vector<uint64_t>& Kept(const SparseGroup& group, int first) {
     std::vector<uint64_t>& load = kept_[{group.shards, group.k, first}];
     if (load.empty()) load = LoadOf(job_, group, first);

@@ -198,7 +198,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
     if (++through_ == ranges_.size()) Finish();
   }
 
-  // Those that have their turn: a chunk that is early waits.
+  // Decodes chunks in order: one that is early waits.
   Status ReadChunks(size_t r) {
     const Part& part = climb_->parts_[r];
     Memory& memory = memory_[r];

@@ -32,13 +32,13 @@ class Climb {
 
   uint64_t most_entries() const;  // of a result
 
-  // Rounds the values to what the codec can say, message by message. What is lost must stay in the
-  // residual (SparseTensor::SetSent). Nothing changes where the codec has fp32 values. `up` has
+  // Rounds the values to what the codec can express, message by message. What is lost must stay in
+  // the residual (SparseTensor::SetSent). Nothing changes where the codec has fp32 values. `up` has
   // indices below the group's elements.
   void Round(Entries* up) const;
 
   // Loop thread; returns at once. `up` has at most k entries, already rounded; it is not needed
-  // afterwards. With one worker the result is `up` and everything counts; without reducers the
+  // afterwards. With one worker the result is `up`, all of it accepted; without reducers the
   // workers send to each other and all merge alike (right, but P − 1 messages each). There is no
   // timer here: when a peer fails, the epoch closes the transport and `done` hears the reason.
   // The memory of `old`, the answer of an earlier round, is used again.

@@ -1,5 +1,6 @@
-// The cut of a list to its first entries of the selection order: find the last key that stays, then
-// keep what is not behind it. Vectors through Highway; every instruction set gives the same.
+// Cuts a list to the first entries of the selection order: finds the last key that stays, then
+// keeps the entries that are not behind it. Vectors through Highway; all instruction sets give the
+// same.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,8 @@ void PackAcceptedOf(std::span<const uint32_t> accepted, std::span<const Entries>
       const std::span<const uint32_t> sent = children[c].index;
       std::byte* to = (*bits)[c].data();
       size_t at = next[c];
-      while (at < sent.size() && sent[at] < end - kBlockElements) ++at;  // a block without accepted
+      while (at < sent.size() && sent[at] < end - kBlockElements)
+        ++at;  // none accepted in this block
       for (; at < sent.size() && sent[at] < end; ++at) {
         const uint32_t local = sent[at] % kBlockElements;
         to[at / 8] |= static_cast<std::byte>((present[local / 64] >> (local % 64) & 1) << (at % 8));

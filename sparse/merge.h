@@ -1,4 +1,4 @@
-// What a reducer does with its children's entries: the sum, and the answer which of them accepted.
+// What a reducer does with its children's entries: the sum, and the answer which were accepted.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ std::span<std::byte> ChildEntries::Inbox(size_t child, int chunk) {
   return children_[child].inbox.span().subspan(static_cast<uint64_t>(chunk) * bytes, bytes);
 }
 
-// Decodes the child's chunks that have their turn; one that is early waits.
+// Decodes the child's chunks in order: one that is early waits.
 Status ChildEntries::Take(size_t child, int chunk, std::span<const std::byte> bytes) {
   Child& from = children_[child];
   Entries* const entries = &entries_[child];

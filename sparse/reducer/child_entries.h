@@ -35,11 +35,11 @@ class ChildEntries {
   void Merge(BlockRoom* room);
   bool complete() const { return missing_ == 0; }  // all children have sent all, and it is merged
 
-  // Of the sum's entries those that accepted above, one bit each; the others leave it.
+  // Keeps those entries of the sum that were accepted above: one bit for each entry.
   Status KeepAccepted(std::span<const std::byte> bits);
 
-  // The sum, and once it is cut what survived here, in the order it goes up. KeepAccepted leaves
-  // its values as they are.
+  // The sum; once it is cut, what survived here, in the order in which it goes up. KeepAccepted
+  // changes its indices only.
   Entries* sum() { return merger_.sum(); }
   std::span<const Entries> entries() const { return entries_; }  // of each child
 

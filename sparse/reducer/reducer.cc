@@ -245,7 +245,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     for (const int child : relay.to) SendChunk(groups_[g], child, relay.slot, groups_[g].down);
   }
 
-  // To each child which of its entries accepted: those that the sum still has.
+  // To each child which of its entries were accepted: those that the sum still has.
   void Answer(size_t g) {
     Group& group = groups_[g];
     const Relay& relay = group.route.relays.back();

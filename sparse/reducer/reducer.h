@@ -3,8 +3,8 @@
 // entry.
 //
 // Stateless between rounds: nothing is lost when an entry is dropped here, because its bit stays 0
-// all the way down and the worker keeps it. An entry counts iff it survived here and accepted
-// above.
+// all the way down and the worker keeps it. An entry is accepted iff it survived here and was
+// accepted above.
 //
 // Between two rounds peers may leave in order, so a lost child is no failure by itself: it becomes
 // one when somebody waits, that is, when another child has sent its entries of the round or when
