@@ -17,7 +17,7 @@ CheckpointLimits LimitsOf(const SessionOptions& options) {
           1e6 * options.checkpoint_rate_mb};
 }
 
-// So long a rank that seems to wait is not blamed for that.
+// While it lives the coordinator does not blame this rank for making others wait.
 class WhileSaving {
  public:
   explicit WhileSaving(Progress* progress) : progress_(progress) { progress_->Saving(true); }

@@ -57,8 +57,8 @@ class Session {
   uint64_t step() const { return steps_.step(); }
   const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks; trainer's thread
 
-  // What stands against tensors on `device` (-1: any): the network, or what this process lacks. A
-  // fixed world of one rank sends nothing, an elastic one may grow.
+  // OK, or why tensors on `device` (-1: any) cannot be used: the network, or what this process
+  // lacks. A fixed world of one rank sends nothing, an elastic one may grow.
   Status DeviceSupport(int device) const {
     if (world_ > 1 || elastic_) RW_RETURN_IF_ERROR(connection_->accelerator().ring_refused);
     return FindDeviceSupport("", device);

@@ -1,6 +1,6 @@
-// Steps that are skipped one after the other. A value that no sum can hold, where it is owed and
-// not of one gradient, skips every step that follows, so at the 10th, 100th, 1000th, ... in a row
-// ranks say of which tensor it is, and what to do.
+// Steps that are skipped one after the other. A value that is too large for a sum, if it is in a
+// residual and not only in one gradient, makes every following step be skipped. So at the 10th,
+// 100th, 1000th, ... in a row the ranks say which tensor it is in, and what to do.
 //
 // Trainer's thread.
 #pragma once

@@ -83,7 +83,7 @@ class StepProtocol {
     --replays_;
   }
   uint64_t step() const { return step_; }  // committed; any thread
-  // The same after the replay: who is to replay has what it replays.
+  // The step after the replay: a worker that is to replay rounds counts as having them.
   uint64_t held_step() const { return step_ + replays_; }
   double weight() const { return receiving_ ? 0 : weight_; }
 

@@ -31,7 +31,7 @@ class TensorTable {
     tensors_[id]->data = data;
   }
   // Whether each gradient has memory of its own. Before all of them are ready two may be in one
-  // place: that of a gradient which is freed, and moves next.
+  // place: one of them was freed there and is rebound later.
   Status CheckApart() const;
   void TakeWorld(int world);  // clipping counts with it; the options' until then
 

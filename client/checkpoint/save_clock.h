@@ -28,13 +28,12 @@ class SaveClock {
   void Failed() { ++failures_; }
   // The trainer was told that a checkpoint is due.
   void Told(TimePoint now);
-  // A checkpoint of this trainer began and stopped it so long, or was complete so long after it
-  // began.
+  // A checkpoint began at `begun` and stopped the trainer for `stop`; it was complete after `took`.
   void Stopped(TimePoint begun, Duration stop);
   void Completed(Duration took) { took_ = took; }
 
   // `wanted`: a reader waits for one. It then comes as soon as the budget allows. A trainer that
-  // saves untold does not heed us, which costs nothing: what the reader gets is its next one.
+  // saves without being told ignores this, which costs nothing: the reader gets its next one.
   bool Due(TimePoint now, bool wanted = false) const;
   Duration Interval(TimePoint now, bool wanted = false) const;
 

@@ -1,5 +1,5 @@
-// A transport that knows from whom a call still awaits messages, and who has not taken its own:
-// what is said of a call that does not end in time. On the net loop.
+// A transport that knows which peers a call still waits for, to send to it or to take what it sent:
+// the error of a call that does not end in time names them. On the net loop.
 #pragma once
 
 #include <memory>

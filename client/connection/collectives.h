@@ -29,8 +29,8 @@ class Collectives {
 
   explicit Collectives(EpochLink* link) : link_(link) {}  // its owner
 
-  // Without `strategy` the place's cost decides. Of an average, here and below, the sum: the caller
-  // divides it.
+  // Without `strategy` it is chosen by the place's cost. Of an average, here and below, the result
+  // is the sum: the caller divides it.
   Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op,
                    std::optional<Strategy> strategy = std::nullopt);
   Status Broadcast(std::span<std::byte> data, int root);

@@ -2,13 +2,13 @@
 // the net loop in the order of their start, waited for from any thread. All members start the same
 // calls in the same order; calls of different communicators do not wait for each other.
 //
-// A few calls run at once. A call begins when less than kBytesAtOnce are under way, and what no
-// rank's progress holds back (a broadcast's root sends and is done) is followed by a fence, which
-// waits for all members, after every kFenceBytes: so that what arrives at a member that is late
-// stays far below the bytes that a transport keeps of a peer.
+// A few calls run at once: a call begins while less than kBytesAtOnce are under way. Some members
+// wait for nobody (a broadcast's root sends and is done), so after every kFenceBytes of such calls
+// a fence waits for all members. What arrives at a member that is late then stays far below the
+// bytes that a transport keeps of a peer.
 //
-// Every message tells of all calls up to its own: where members made different ones, also such as
-// nobody receives from another, the first message that comes after it is an error.
+// Every message carries a digest of all calls up to its own. If members made different calls, even
+// calls in which no message passes between them, the next message between them is an error.
 #pragma once
 
 #include <atomic>

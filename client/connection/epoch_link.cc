@@ -31,8 +31,8 @@ std::string LabelOf(const v1::Member& member) {
                          member.rank(), member.host());
 }
 
-// Everybody "localhost" on a NIC: nobody was told where it is (no launcher of ours), so nobody is
-// taken for a neighbour. Equal on all ranks, as one of them alone is never on loopback.
+// If all ranks are on "localhost" but use a NIC, no rank was told its host (another launcher), so
+// none is taken for a neighbour. Equal on all ranks, as one of them alone is never on loopback.
 Hosts HostsOf(const std::vector<std::string>& names, const std::string& interface) {
   Hosts hosts = GroupByHost(names);
   const bool loopback = interface.empty() || interface == "lo";
@@ -57,7 +57,7 @@ bool IsSignOfADeath(const Status& status) {
   return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kAborted;
 }
 
-// And no fault of this process.
+// Whether another process's failure may be the cause, and no fault of this one.
 bool MayBeOfAnother(const Status& failure) {
   return IsSignOfADeath(failure) || failure.code() == StatusCode::kDeadlineExceeded;
 }

@@ -19,8 +19,8 @@
 namespace ringwood {
 namespace {
 
-// The median of each sample in up to `most` turns behind one to warm up, and in fewer once they
-// take `kEnoughSeconds`; the same on all ranks.
+// The median of each sample over up to `most` turns after one to warm up, or fewer if they take
+// kEnoughSeconds. The same on all ranks.
 StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
                                             std::span<const HopSample> samples, int most) {
   std::vector<std::vector<double>> seconds(samples.size());
@@ -69,9 +69,10 @@ StatusOr<HopCost> ProbeHops(Collectives* collectives, const Place& place) {
   return HopCostOf(seconds, place.hosts);
 }
 
-// Of two rings the shorter one is taken off: start-up, hops and what the NIC's queue lets through
-// at once. Where delays are long it is most of what both take, and varies: rings are made longer
-// until as much is left. All ranks go on with the same medians, so they go on alike.
+// The time of a shorter ring is subtracted from that of a longer one: it is the start-up, the hops
+// and what the NIC's queue takes at once. Where delays are long that is most of both times, and
+// varies, so rings are made longer until the difference is as large. All ranks go on with the same
+// medians, so they go on alike.
 StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
   constexpr double kLongEnough = 0.004, kTooLong = 1;
   constexpr uint64_t kLongest = 32 << 20;

@@ -24,7 +24,7 @@ class Progress : public Observer {
   uint64_t saves() const;       // begun in this epoch
   void Fill(v1::Beat* beat) const;
 
-  // Of a round that is exchanged again in another epoch, too: there its gradients count there.
+  // Also for a round that is exchanged again in another epoch: its gradients count anew there.
   void PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table,
                    uint64_t from_round) override;
   void RoundBegun(uint64_t round, TimePoint at) override;

@@ -48,7 +48,7 @@ void StateReceiver::AskForHeads(Transport* transport) {
   }
 }
 
-// All holders have the same list: what one sends fits to what the others send.
+// All holders must have the same list, or the pieces of one would not fit those of another.
 Status StateReceiver::TakeHeads() {
   for (const Holder& holder : holders_) {
     if (holder.head == holders_[0].head) continue;

@@ -73,12 +73,13 @@ class Exchange {
   virtual uint64_t sent_bytes() const = 0;  // by this worker in this round
   virtual bool non_finite() const = 0;      // a NaN or Inf here, or a sum that may overflow
 
-  // After `done` was OK, or of what was said to be reached, in a round in which somebody was told
-  // it; any thread: of the tensor, in the group's order. Nothing: it is on a device.
+  // The sum of a tensor, in the group's order: after `done` was OK, or as far as it was reported as
+  // reached. Only in a round in which somebody is told what is reached. Any thread. Nothing: it is
+  // on a device.
   virtual std::optional<TensorSum> sum(size_t tensor) const { return std::nullopt; }
 
-  // Whether non_finite says from `packed` on what this rank brings, without what only the result
-  // shows. The result is the same everywhere.
+  // Whether non_finite is known from `packed` on, as far as this rank's own gradients are
+  // concerned. What only the result shows is the same on all ranks.
   virtual bool checked_when_packed() const { return true; }
 
   // Something is rounded on the wire, and what is rounded away is kept.

@@ -20,7 +20,8 @@ inline std::vector<size_t> PlacesOf(const std::vector<const Tensor*>& tensors, b
   return places;
 }
 
-// Codes keep back what may make a later sum larger: a gradient may have so many times less.
+// With codes the rounding error that is kept back may enlarge a later sum. So a gradient may be at
+// most this many times smaller than what fits the sum.
 constexpr int kCodedShare = 4;
 
 }  // namespace ringwood

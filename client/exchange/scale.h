@@ -6,8 +6,8 @@
 
 namespace ringwood {
 
-// So large a value may each of `terms` be, that their sum in fp32 is finite in any order: half of
-// what it would be if additions did not round, which they may do upwards, each of them.
+// The largest magnitude that each of `terms` values may have so that their sum in fp32 is finite in
+// any order of additions: FLT_MAX / terms, and half of that because every addition may round up.
 float LargestSummand(int terms);
 
 // out[i] = weight * in[i]; with weight 0 zeros, whatever `in` holds. True if some product is a NaN,

@@ -1,4 +1,4 @@
-// gRPC calls that can all be cancelled with one reason.
+// Cancels gRPC calls together, with one reason.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -11,8 +11,8 @@
 
 namespace ringwood {
 
-// A coordinator's store that answers nothing for so long is gone, or its host is: as long as
-// members of an elastic job look for a coordinator. One whose host swaps is not gone.
+// A coordinator's store that answers nothing for so long counts as gone. It is as long as members
+// of an elastic job look for a coordinator, and long enough for a host that swaps.
 inline constexpr double kStoreSilenceSeconds = 30;
 
 // Every call carries the token, and an answer may be larger than gRPC's 4 MiB.

@@ -185,7 +185,7 @@ class GrpcReaderClient : public ReaderClient {
   };
   const std::string& address() const { return line_->place.address; }
 
-  // After its server was lost: the checkpoint that was being read, where it is by now.
+  // After its server was lost: holds the checkpoint that was being read at the server's new place.
   Status HoldAgain(const v1::LoadRequest& read, TimePoint until) {
     absl::SleepFor(absl::Seconds(kAgainSeconds));
     v1::HoldRequest wish;
@@ -198,7 +198,7 @@ class GrpcReaderClient : public ReaderClient {
     return TimedOut(absl::StrFormat("it did not go on within %.0f s", patience_seconds_));
   }
 
-  // What was answered, if that was the server.
+  // `answer`, unless another server than the expected one gave it.
   grpc::Status OfTheServer(const grpc::Status& answer, const std::string& start) const {
     if (!IsAnotherStart(line_->place.start, start)) return answer;
     return {grpc::StatusCode::FAILED_PRECONDITION, AnotherServerAt(address())};

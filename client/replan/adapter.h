@@ -19,8 +19,8 @@ namespace ringwood {
 class Adapter {
  public:
   static constexpr size_t kReviewEvery = 5;  // rounds
-  // Where delays are long reviews with a probe, one after the other, would take most of the time,
-  // and those without one a tenth: they take at most these shares of it.
+  // The shares of the time that reviews take at most, with a probe and without. Where delays are
+  // long they would take most of it otherwise, or a tenth.
   static constexpr double kProbeShare = 0.05;
   static constexpr double kReviewShare = 0.01;
 

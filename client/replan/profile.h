@@ -45,7 +45,8 @@ class Profile : public Observer {
   void GroupEnded(uint64_t round, uint32_t group, uint64_t sent_bytes, TimePoint at) override;
   void Applied(uint64_t round, TimePoint at) override;
 
-  // Of the groups of the plan that was adopted last; 0 until then. Rounds that end from here on.
+  // The network's delay for each group of the plan that was adopted last; 0 until this is called.
+  // Counts for rounds that end from here on.
   void TakeDelays(std::vector<double> seconds);
 
   size_t rounds() const;     // in the window

@@ -32,7 +32,7 @@ struct PlanQuestion {
   Plan plan;                  // that runs
   double promised = 0;        // predicted by an answer; 0: nothing was measured when it was made
   AffineFit ring;             // bytes of a dense group → s, as an idle network has just answered
-  double delay = 0;           // of a hop of that network; of the groups' times it was left out
+  double delay = 0;           // of a hop of that network; not part of the groups' times
   int stage = kWarmUpStages;  // of the density warm-up: plans are compared as they are in it
 };
 
@@ -54,7 +54,7 @@ double OwnSeconds(const Measured& measured);
 double Drift(double promised, const Measured& measured);
 
 // `measured` is of all ranks, its ready_seconds by table, its groups by `question.plan`. An error
-// where what was measured is no cost or of another plan.
+// if the measurements give no valid cost, or are of another plan.
 StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measured);
 
 // Fits a cost to the (bytes, seconds) of groups: both parameters if the sizes are far enough apart,

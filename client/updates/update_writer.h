@@ -29,7 +29,8 @@ class UpdateWriter {
   // A server that is started again may take so long; without it nobody can vote either.
   static constexpr double kRetrySeconds = 30;
 
-  // By id; nothing: the tensor is on a device. Of what is reached, until the round ends.
+  // The sum of a tensor, by id, as far as it is reached; valid until the round ends. Nothing: the
+  // tensor is on a device.
   using SumOf = std::function<std::optional<TensorSum>(size_t id)>;
 
   ~UpdateWriter() { Drain(); }
