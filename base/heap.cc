@@ -6,8 +6,7 @@ namespace ringwood {
 namespace {
 
 constexpr int kKeptBytes = 16 << 20;
-constexpr int kHeapBlockBytes =
-    4 << 20;  // larger ones are mapped, and unmapped when they are freed
+constexpr int kHeapBlockBytes = 4 << 20;  // larger ones are mapped, and unmapped when freed
 
 }  // namespace
 

@@ -35,8 +35,8 @@ struct CollectiveSpec {
 struct Collective {
   Verb verb = Verb::kAllReduce;
   Strategy strategy = Strategy::kRing;
-  Schedule
-      schedule;  // of this rank in every chunk; steps of empty slots are left out by both sides
+  // Of this rank in every chunk; both sides leave out the steps of empty slots.
+  Schedule schedule;
   DataType type = DataType::kFloat32;
   size_t elements = 0;        // of the whole tensor
   size_t chunk_elements = 1;  // of every chunk but the last

@@ -11,7 +11,7 @@ namespace ringwood {
 
 class PeerSocket {
  public:
-  // `address` is IPv4. Unavailable: refused, or not answered within `seconds`.
+  // `address` is an IP address. Unavailable: refused, or not answered within `seconds`.
   static StatusOr<PeerSocket> Connect(const std::string& address, int port, double seconds);
   // Takes over an accepted one.
   explicit PeerSocket(int descriptor);
@@ -26,8 +26,8 @@ class PeerSocket {
   Status Send(const void* data, size_t bytes);
   Status Receive(void* data, size_t bytes);
 
-  std::string local_address() const;  // IPv4, which the kernel chose by its routes
-  double lost_share() const;          // of the segments sent, those that were sent again
+  std::string local_address() const;  // the IP address that the kernel chose by its routes
+  double lost_share() const;          // of the segments sent, the part that was sent again
 
  private:
   Status Wait(short events);

@@ -29,10 +29,10 @@ struct Group {
   std::vector<uint32_t> tensors;  // indices into the table, in ready order
   std::string route;              // "ring" (dense) | "tree" (sparse); a name, not a boolean
   double density = 1;             // k/n up the tree; 1 on a ring
-  double final_density =
-      0;           // tree: what the density warm-up ends with (plan/warm_up.h); 0: density
+  // tree: what the density warm-up ends with (plan/warm_up.h); 0: density
+  double final_density = 0;
   uint64_t k = 0;  // entries each worker sends: sum of EntriesOf over its tensors; 0 on a ring
-  std::string codec = "fp32";   // ring: "fp32" | "bf16"; tree: "block16/fp32", "rice/bf16", …
+  std::string codec = "fp32";   // ring: "fp32", "bf16", "int8", …; tree: "block16/fp32", …
   std::string merge = "gtopk";  // tree: "gtopk" | "union" | "exact"
   double keep = 1;              // gtopk and exact: entries of the result, as a multiple of k
   double start_seconds = 0;     // predicted, from the start of backward

@@ -30,14 +30,16 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  // Trainer's thread. `table` in plan order: its indices are the `tensor` of GradientReady, the
-  // plan's groups the `group` of the others, from `from_round` on.
+  // Trainer's thread.
   virtual void Opened(const ObservedSession&) {}
+
+  // Trainer's thread. From `from_round` on, `tensor` below is an index of `table`, which is in plan
+  // order, and `group` one of the plan's groups.
   virtual void PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table,
                            uint64_t from_round) {}
 
-  virtual void RoundBegun(uint64_t round, TimePoint at) {
-  }  // the one before is over; trainer's thread
+  // Trainer's thread: the round before is over.
+  virtual void RoundBegun(uint64_t round, TimePoint at) {}
 
   // Any thread.
   virtual void GradientReady(uint64_t round, uint32_t tensor, TimePoint at) {}

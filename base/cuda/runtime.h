@@ -43,10 +43,8 @@ class DeviceScope {
   Status status_;
 };
 
-enum class MemoryKind {
-  kDevice,
-  kPinned
-};  // pinned: host memory that the device copies from and to
+// kPinned: host memory that the device copies from and to.
+enum class MemoryKind { kDevice, kPinned };
 
 // `count` zeroed Ts.
 template <typename T, MemoryKind kKind>

@@ -153,10 +153,10 @@ class Communicator::Work : public std::enable_shared_from_this<Work> {
   CollectiveCall call_;
   Buffer<std::byte> scratch_;       // a reduce-scatter's input; a reduce's output where not needed
   std::span<std::byte> exchanged_;  // what the parts work on
-  uint64_t about_ = 0;  // what tells this call and those before it from others; on the net loop
-  int parts_ = 1;       // to come; on the net loop
-  std::vector<std::shared_ptr<AwaitingTransport>>
-      awaited_;  // of the parts under way; on the net loop
+  uint64_t about_ = 0;              // a digest of this call and those before it; on the net loop
+  int parts_ = 1;                   // to come; on the net loop
+  // Of the parts under way; on the net loop.
+  std::vector<std::shared_ptr<AwaitingTransport>> awaited_;
   absl::Mutex mutex_;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

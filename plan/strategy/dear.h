@@ -19,11 +19,11 @@ struct DearInput {
 };
 
 struct DearPlan {
-  std::vector<size_t> scatter_lasts;  // last tensor of each reduce-scatter group, increasing
-  std::vector<size_t>
-      gather_lasts;                // last (in backward order) of each all-gather group, increasing
-  double scatter_end_seconds = 0;  // from the start of backward
-  double forward_end_seconds = 0;  // the next forward's end: backward + forward + what shows
+  // The last tensor of each group, in backward order; increasing.
+  std::vector<size_t> scatter_lasts;  // of the reduce-scatters
+  std::vector<size_t> gather_lasts;   // of the all-gathers
+  double scatter_end_seconds = 0;     // from the start of backward
+  double forward_end_seconds = 0;     // the next forward's end: backward + forward + what shows
 };
 
 // All-gathers start when the last reduce-scatter ends, the one with the last tensor first.

@@ -55,8 +55,8 @@ std::vector<int> NodeHostsOf(const Hosts& hosts, int servers);
 // "lags", "omgs", "omgs-exact", "dear".
 const std::vector<std::string>& PlannerNames();
 
-// Whether jobs can run this planner's plans; the error names those whose they can. "asc" (two
-// messages at a time) and "dear" (halves of an all-reduce) are for comparison only.
+// Whether jobs can run this planner's plans; the error names the planners whose plans they can run.
+// "asc" (two messages at a time) and "dear" (halves of an all-reduce) are for comparison only.
 Status CheckRunnable(const std::string& planner);
 
 // kInvalidArgument names the tensor or the number that is wrong. Every tensor is in exactly one
