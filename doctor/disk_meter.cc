@@ -23,7 +23,8 @@ constexpr double kWritingSeconds = 1;  // no chunk is begun after it
 constexpr size_t kShortBytes = 4096;
 constexpr int kSyncs = 5;
 
-// The first part of the path that is there and no folder, where a store cannot be; "": none is.
+// The first part of the path that exists but is no folder, so that no store can be below it; "":
+// there is none.
 std::string FirstNoFolder(const std::string& path) {
   std::error_code error;
   std::filesystem::path part;

@@ -11,8 +11,8 @@ namespace ringwood {
 std::string ToJson(const HostFacts& host);  // one line
 std::string ToJson(const LinkFacts& link);
 
-// What is missing keeps its default, and what is not known is passed over: hosts of another version
-// are to be named, not refused. Corrupt: it is no such object.
+// Missing members keep their defaults and unknown ones are ignored, so that a host of another
+// version can be named. Corrupt: the text is no such object.
 StatusOr<HostFacts> HostFromJson(const std::string& text);
 StatusOr<LinkFacts> LinkFromJson(const std::string& text);
 

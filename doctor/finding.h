@@ -13,8 +13,8 @@ enum class Severity : uint8_t { kNote, kWarning, kError };
 const char* NameOf(Severity severity);  // "note", "warning", "error"
 
 struct Finding {
-  Severity severity =
-      Severity::kNote;  // an error: a job would fail; a warning: be slow, or fragile
+  // An error: a job would fail; a warning: it would be slow or fragile.
+  Severity severity = Severity::kNote;
   std::string what;     // a sentence without its full stop
   std::string where;    // "h2", "h1 - h2", "all hosts"
   std::string remedy;   // in the imperative

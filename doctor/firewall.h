@@ -20,8 +20,8 @@ struct FirewallRequest {
   PortRange ports;             // all that the job listens on
 };
 
-// Of hosts that were all reached. Invalid: no range, a host without an address, addresses of IPv4
-// beside such of IPv6, or interfaces that differ by name.
+// All hosts of `facts` were reached. Invalid: no range, a host without an address, addresses of
+// both IPv4 and IPv6, or interfaces that differ by name.
 StatusOr<FirewallRequest> FirewallOf(const ClusterFacts& facts, const PortRange& ports);
 
 // A file for `nft -f`, the same for every host: it replaces its own table and touches no other.

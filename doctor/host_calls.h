@@ -31,7 +31,7 @@ class HostCalls {
   // One process. Its number.
   size_t Start(const Job& job);
 
-  // Until `done` holds or the call ended, for each of the calls from `first` on. A call for which
+  // Waits until, of each call from `first` on, `done` holds or the call has ended. A call for which
   // the deadline passes has failed.
   void Await(size_t first, TimePoint deadline, const std::function<bool(const Call&)>& done);
 

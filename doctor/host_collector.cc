@@ -60,7 +60,7 @@ InterfaceFacts FactsOf(const ifaddrs& card) {
   return facts;
 }
 
-// Those of IPv4; of IPv6 an interface that has no other.
+// IPv4 addresses, and IPv6 addresses of interfaces that have no IPv4 one.
 void CollectCards(const ifaddrs* list, int family, HostFacts* facts) {
   for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
     if (card->ifa_addr == nullptr || card->ifa_addr->sa_family != family) continue;
@@ -96,8 +96,8 @@ void CollectPlace(const CollectRequest& request, HostFacts* facts) {
   facts->address = *address;
 }
 
-// UCX is tried on the interface, as a rank would open it. gRPC needs nothing that is not tried
-// otherwise.
+// UCX is tried on the interface, as a rank would open it. gRPC needs nothing that is not
+// tried elsewhere.
 void CollectTransport(const CollectRequest& request, HostFacts* facts) {
   if (facts->address.empty()) return;
   const auto loopback = IsLoopback(facts->interface_name);

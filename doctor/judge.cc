@@ -20,7 +20,7 @@ std::string BuildOf(const HostFacts& host) {
   return fact("ringwood") + " of commit " + fact("commit");
 }
 
-// What most hosts have; of several the first host's.
+// What most hosts have; of values that are equally common, the first host's.
 std::string Usual(const std::vector<std::string>& values) {
   std::map<std::string, int> count;
   for (const std::string& value : values) ++count[value];
@@ -36,7 +36,7 @@ std::vector<const HostFacts*> Reached(const ClusterFacts& facts) {
   return reached;
 }
 
-// One finding a value that differs from the usual one.
+// One finding for each value that differs from the usual one.
 void AddDiffering(const std::vector<const HostFacts*>& hosts,
                   const std::vector<std::string>& values, const std::string& what,
                   const Finding& finding, std::vector<Finding>* found) {

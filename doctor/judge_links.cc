@@ -10,8 +10,8 @@
 namespace ringwood {
 namespace {
 
-// A shaped or half-duplex interface shows as a tenth or a half; what neighbours on a switch differ
-// by does not.
+// Of the others' rate. A shaped or half-duplex interface has a tenth or a half of it; neighbours on
+// a switch differ by less than this.
 constexpr double kSlowShare = 0.6;
 constexpr double kSlowLatency = 5;            // times the others'
 constexpr double kLatencySlack = 3e-4;        // seconds: below it a busy core explains it
@@ -20,13 +20,13 @@ constexpr double kClockSeconds = 0.1;         // beyond it logs of hosts do not 
 constexpr double kOfNominal = 0.6;            // of what a driver says
 constexpr double kLeastReceiveBuffer = 64e3;  // below it, nothing was read
 
-// What one host does in one direction, at its best, and what others do that it has no part in.
+// The best rate of one host in one direction, and the rates of all links between other hosts.
 struct Share {
   double best = 0;
   std::vector<double> others;
 };
 
-// What most reach, also where several hosts are slow; but no outlier.
+// A rate that links reach even where several hosts are slow, without being an outlier.
 double UpperQuartile(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -51,7 +51,7 @@ Share RateOf(const ClusterFacts& facts, const std::string& host, bool sends) {
 
 std::string Rate(double bytes) { return absl::StrFormat("%.3g Gbit/s", bytes * 8e-9); }
 
-// Hosts that are slow whoever is at the other end, by direction. Of two hosts neither is.
+// Hosts that are slow whoever is at the other end, by direction. Of two hosts neither can be told.
 std::vector<std::string> AddSlowHosts(const ClusterFacts& facts, std::vector<Finding>* found) {
   std::vector<std::string> slow;
   for (const HostFacts& host : facts.hosts) {

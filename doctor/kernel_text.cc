@@ -38,7 +38,7 @@ bool ReadRange(const std::string& text, int* first, int* last) {
   return dash == std::string::npos || (ReadNumber(text.substr(dash + 1), last) && *last >= *first);
 }
 
-// At commas outside of brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string> SplitList(const std::string& text) {
   std::vector<std::string> items(1);
   int depth = 0;

@@ -78,7 +78,7 @@ Status Answer(PeerSocket* peer, const Request& request) {
   }
 }
 
-// Compares all of it whatever differs, so that its time says nothing.
+// In a time that does not depend on where they differ.
 bool SameSecret(const std::string& a, const std::string& b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {

@@ -19,7 +19,7 @@ class PeerSocket {
   PeerSocket& operator=(PeerSocket&&) = delete;
   ~PeerSocket();
 
-  // Of everything that follows.
+  // For everything that follows.
   void SetDeadline(TimePoint deadline) { deadline_ = deadline; }
 
   // Unavailable: the other end closed; TimedOut: the deadline passed.

@@ -45,7 +45,7 @@ std::string HostTable(const std::vector<HostFacts>& hosts) {
   return rows.size() > 1 ? FormatTable(rows) : "";
 }
 
-// Of one host what a table of hosts has no room for.
+// The facts of one host for which the table of hosts has no room.
 std::string Details(const HostFacts& host) {
   std::string text;
   const auto add = [&text](const std::string& name, const std::string& value) {

@@ -45,7 +45,7 @@ Job HostJob(const SurveyRequest& request, size_t index, bool serve) {
   return WorkerJob(request, host, std::move(arguments));
 }
 
-// The facts' line is whole, and what follows it where the host listens.
+// Whether the line of facts has come in full, and the line after it where the host serves peers.
 bool Told(const HostCalls::Call& call, bool serve) {
   const size_t line = call.output.find('\n');
   if (line == std::string::npos) return false;

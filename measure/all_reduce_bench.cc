@@ -16,7 +16,7 @@
 namespace ringwood {
 namespace {
 
-// Until what codes have kept back is sent, and the scales have come down again.
+// With codes: after these what they kept back is sent, and the scales have come down again.
 constexpr int kCodedRuns = 8;
 
 constexpr double kTimeoutSeconds = 120;  // of one run; 1 GB at 100 Mbit/s and 2 ranks takes 84 s
@@ -125,7 +125,7 @@ Status AllReduceBench::CheckSum() const {
 }
 
 Status AllReduceBench::Run(int runs, uint64_t* round, BenchSamples* samples) {
-  // With codes the first run only tells the scales, and the next ones have its values, too.
+  // With codes the first run only finds the scales, and the next ones send its values, too.
   const int settling = CodeBits(options_.wire) == 0 ? 1 : kCodedRuns;
   for (int run = 0; run < settling; ++run) RW_RETURN_IF_ERROR(RunOnce((*round)++).status());
   RW_RETURN_IF_ERROR(CheckSum());

@@ -48,9 +48,9 @@ class AllReduceBench {
 
   uint64_t bytes() const;
 
-  // A warm-up whose sum is checked (some with codes), then `runs`, as rounds *round, *round + 1, …
-  // Not from the loop's thread. A run starts when all ranks have finished the previous one, which
-  // the all-reduce itself ensures within a hop.
+  // A warm-up whose sum is checked (with codes there are several), then `runs`, as rounds *round,
+  // *round + 1, … Not from the loop's thread. A run starts when all ranks have finished the
+  // previous one, which the all-reduce itself ensures within a hop.
   Status Run(int runs, uint64_t* round, BenchSamples* samples);
 
  private:

@@ -39,7 +39,7 @@ struct BenchReport {
   HopCost cost;                       // used to choose the schedules
   HopCost measured;                   // before the first run
   std::vector<SwitchPoint> switches;  // of `cost`
-  std::string chosen, would_choose;   // the two described
+  std::string chosen, would_choose;   // the switch points of `cost` and of `measured`, as text
 };
 
 StatusOr<BenchReport> RunBench(const BenchPlan& plan,

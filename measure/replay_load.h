@@ -8,8 +8,8 @@
 
 namespace ringwood {
 
-// Seconds that all cores have worked since the machine started, together, kernel included, in
-// hundredths. From /proc/stat.
+// Busy seconds of all cores together since the machine started, the kernel's included, from
+// /proc/stat. In steps of 1/100 s.
 StatusOr<double> BusySeconds();
 
 // The same of that file's text.

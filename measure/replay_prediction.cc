@@ -12,7 +12,8 @@
 namespace ringwood {
 namespace {
 
-// The wire formats of the plan's dense groups. Without passes: the trainer's own time has them.
+// The wire formats of the plan's dense groups, without the seconds of encoding and decoding, which
+// the trainer's own time includes.
 std::vector<CodecCost> CodecsOf(const Plan& plan, int world) {
   std::set<std::string> names;
   for (const Group& group : plan.groups) {

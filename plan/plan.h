@@ -18,10 +18,10 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// How many groups of a route a job runs at once. A group's last messages are on their way for as
-// long as the network's delay, and so are those of each hop before: a lane that begins the next
-// group only then is idle meanwhile, which a long delay makes the most of a step. Where delays are
-// short it makes no difference. A tree's group is short and mostly waits.
+// How many groups of a route a job runs at once. In every hop the messages are on their way for the
+// network's delay. A lane that began its next group only after that would be idle meanwhile: with a
+// long delay for most of a step, with a short one for next to nothing. More groups go up the trees
+// at once, because they are short and mostly wait.
 constexpr int kRingsAtOnce = 4;
 constexpr int kTreesAtOnce = 16;
 

@@ -10,8 +10,8 @@ class BusyTime {
   void Begin(TimePoint at) {
     if (running_++ == 0) since_ = at;
   }
-  // Since there was none, if this was the last piece; else nothing. An end without its beginning
-  // does not count.
+  // For how long there was work, if this was the last piece; else zero. An end without its
+  // beginning does not count.
   Duration End(TimePoint at) {
     if (running_ == 0 || --running_ > 0) return Duration();
     return at - since_;

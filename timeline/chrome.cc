@@ -22,8 +22,8 @@ int ThreadOfRow(TimelineLane lane, int row) {
   return static_cast<int>(std::size(kLaneNames)) + behind + row - 1;
 }
 
-// Of spans in order of their begins: the first row of their lane that is free. Where none is, the
-// last one.
+// For spans in order of their begins: the first row of their lane that is free, or the last row
+// where none is.
 class Rows {
  public:
   int ThreadOf(const TimelineSpan& span) {

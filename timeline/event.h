@@ -17,7 +17,7 @@ enum class TimelineKind : uint8_t {
   kWait,         // the trainer waits for the groups
   kVoted,        // value: digest
   kCommitted,    // value: 1 if skipped
-  kApplied,      //
+  kApplied,      // the averages are in place
   kFailed,       // the epoch is over here; round: 0
   kPlanAdopted,  // index: groups; value: the plan's hash
 };

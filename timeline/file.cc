@@ -38,7 +38,7 @@ StatusOr<int64_t> Nanoseconds(double microseconds) {
   return std::llround(microseconds * 1000);
 }
 
-// Of a number that a file gave: within what the type holds.
+// A number from a file as a T: 0 unless it is 0 to `most`, which T holds.
 template <typename T>
 T Bounded(double number, double most) {
   return static_cast<T>(number >= 0 && number <= most ? number : 0);

@@ -69,7 +69,7 @@ int64_t Since1970() {
       .count();
 }
 
-// A full disk apart, whatever the system says of the file is that it was badly chosen.
+// Unless the disk is full, an error of the system means that the file was badly chosen.
 Status System(const std::string& file, const char* what) {
   const std::string text =
       absl::StrFormat("the flight record %s: %s: %s", file, what, strerror(errno));

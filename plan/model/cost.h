@@ -16,13 +16,13 @@
 
 namespace ringwood {
 
-// Of what is given or read. Sums and products of what is below stay finite.
+// Limits of numbers that are given or read; with them all sums and products stay finite.
 constexpr double kMostSeconds = 1e6;       // of a time: 11 days
 constexpr double kMostSecondsPerByte = 8;  // 1 bit/s
 
 // One link and one adder. Defaults: 1 Gbit/s Ethernet, of which 956 Mbit/s are payload; inside a
 // host, where all its ranks share one memory, what two cores reached (dense/choose.h). `delay`:
-// seconds of a hop between hosts beside alpha, in which the sender goes on (LogGP's L, where alpha
+// further seconds of a hop between hosts, during which the sender goes on (LogGP's L, where alpha
 // is its o; Alexandrov et al. 1995).
 struct Network {
   double alpha = 1e-4;
@@ -45,7 +45,7 @@ class Cost {
   // is level: with its last rate), so that no plateau makes longer messages free.
   static StatusOr<Cost> Table(std::vector<std::pair<double, double>> points);
 
-  // The same as a + b*M when the table's points are noisy: the running maximum of the seconds.
+  // Makes noisy points fit for Table: sorts them and takes the running maximum of the seconds.
   static std::vector<std::pair<double, double>> Monotone(
       std::vector<std::pair<double, double>> points);
 
@@ -96,11 +96,11 @@ struct Delay {
   bool operator==(const Delay&) const = default;
 };
 
-// Of an all-reduce: what is short takes two hops (direct exchange), a ring 2(H-1).
+// Of an all-reduce: a short one takes two hops (direct exchange), a ring 2(H-1).
 Delay RingDelay(const Network& network, const Hosts& hosts);
 
-// A hop that takes so long: up to 0.5 ms all of it is alpha, as on a LAN, where it is the work of
-// both ends. Of more than that all but 0.1 ms is delay.
+// Sets alpha and delay from the seconds of one hop. Up to 0.5 ms all of it is alpha: in a LAN it is
+// the work of both ends. Of a longer hop all but 0.1 ms is delay.
 void SetHop(double seconds, Network* network);
 
 // The link behind an all-reduce that took `startup` and `seconds_per_byte`: HierarchyCost the other
@@ -134,11 +134,11 @@ CodecCost RingCodec(const std::string& name, int workers);
 // workers.
 std::vector<CodecCost> RingCodecs(const std::string& wire, int workers);
 
-// The same of groups on devices, over NCCL: fp32, which bf16 is taken for, and codes. What is slow
-// carries the sums of each host's workers and then the sum of all (dense/cuda/coded_plan.h); on a
-// single host the workers' codes and the sum. Encoding and decoding each take as long as
-// copying 4.5 bytes for one of the tensor (device_dense, on an H200); that the device copies 1 TB/s
-// is assumed.
+// The same of groups on devices, over NCCL: fp32, which bf16 is taken for, and codes. The
+// slow link carries the sums of each host's workers and then the sum of all
+// (dense/cuda/coded_plan.h); on a single host it carries the workers' codes and the sum. Encoding
+// and decoding each take as long as copying 4.5 bytes for one of the tensor (device_dense, on an
+// H200); that the device copies 1 TB/s is assumed.
 CodecCost DeviceCodec(const std::string& name, const Hosts& hosts);
 std::vector<CodecCost> DeviceCodecs(const std::string& wire, const Hosts& hosts);
 

@@ -12,7 +12,7 @@ namespace ringwood {
 // "a=1e-3,b=2e-9" → {{"a", 1e-3}, {"b", 2e-9}}; numbers are finite and not negative.
 StatusOr<std::map<std::string, double>> ParseNumbers(const std::string& text);
 
-// What follows has times up to kMostSeconds and bytes up to kMostSecondsPerByte.
+// The functions below take times up to kMostSeconds, and seconds a byte up to kMostSecondsPerByte.
 //
 // "alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE][,delay=S]"; gamma and delay are 0 where not given.
 StatusOr<Network> ParseNetwork(const std::string& text);

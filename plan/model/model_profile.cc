@@ -26,7 +26,7 @@ StatusOr<std::string> ReadFile(const std::string& file) {
   const uint64_t bytes = std::filesystem::file_size(file, error);
   if (error) return NotFound(absl::StrCat(file, ": ", error.message()));
   if (bytes > kMaxFileBytes) {
-    // Said as a line, because the row limit is what such a file passes first.
+    // Reported at the line at which such a file exceeds the limit of rows.
     return Invalid(absl::StrCat(file, ":", kMaxProfileRows + 2, ": the file has ", bytes,
                                 " bytes; a profile has at most ", kMaxProfileRows, " rows"));
   }

@@ -1,12 +1,12 @@
 // A profile of a model: what one step computes, and when its gradients are ready.
 //
-// Files are believed nothing: every error names file and line. Three formats are told apart by the
+// Files are untrusted input: every error names file and line. Three formats are told apart by the
 // names of their columns (extra columns are ignored):
-//   espresso: tensor,numel,ready_time_us                 backward order, us after the first
-//   gradient b-caffe:
-//   param_id_forward_order,numel_aligned,layer_backward_us,comm_us[,merged_comm_us]
-//             forward order; weight and bias of a layer are one tensor here, as they were sent
-//   ringwood: name,elements,ready_seconds[,forward_seconds][,selection_seconds], and among the
+//   espresso  tensor,numel,ready_time_us
+//             in backward order; microseconds after the first gradient
+//   b-caffe   param_id_forward_order,numel_aligned,layer_backward_us,comm_us[,merged_comm_us]
+//             in forward order; weight and bias of a layer are one tensor here, as they were sent
+//   ringwood  name,elements,ready_seconds[,forward_seconds][,selection_seconds], and among the
 //             comments before the columns "# forward_seconds=F"; what WriteModelProfile writes
 #pragma once
 

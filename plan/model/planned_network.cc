@@ -16,10 +16,10 @@ namespace {
 constexpr double kLeastGigabits = 1e-9;  // kMostSecondsPerByte
 constexpr double kMostGigabits = 1e9;
 
-// The default is of 1 Gbit/s.
+// The default network has 1 Gbit/s.
 double GigabitsOf(double bytes_per_second) { return Network().beta * bytes_per_second; }
 
-// In the sense of the smallest ratio.
+// The nearest of 1, 2.5, 5, 10, …: the one whose ratio to `value` is closest to 1.
 double Nearest(double value) {
   const double decade = std::pow(10, std::floor(std::log10(value)));
   double nearest = decade;
@@ -41,7 +41,7 @@ struct Unit {
   double value;
 };
 
-// A number above 0 and its unit, in the unit's value; else 0.
+// "20ms" with the unit {"ms", 1e-3} → 0.02; 0 where the text is no number above 0 with a unit.
 double Measure(absl::string_view text, std::initializer_list<Unit> units) {
   double number = 0;
   for (const Unit& unit : units) {

@@ -15,7 +15,7 @@ struct MeasuredLink {
   bool operator==(const MeasuredLink&) const = default;
 };
 
-// What of a hop is delay: SetHop.
+// The part of a hop that is delay, by SetHop.
 double DelayOf(const MeasuredLink& link);
 
 // The default network with this rate and delay, each rounded to the nearest of 1, 2.5, 5, 10, … (in

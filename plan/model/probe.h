@@ -18,7 +18,8 @@ struct ProbeOptions {
   std::vector<uint64_t> sizes = {1 << 10, 1 << 14, 1 << 17, 1 << 19, 1 << 21, 1 << 22};
   int repeats = 7;            // of each size, interleaved; a round before them warms up
   double limit_seconds = 10;  // no message is begun after it; three rounds are needed
-  // Optional: asked after the first round for `repeats`, by what it took. 0: that round counts.
+  // Optional: gets the seconds of the first round, and its answer replaces `repeats`. 0: there is
+  // no other round, and the first one is the result.
   std::function<StatusOr<int>(double first_seconds)> repeats_behind = nullptr;
 };
 

@@ -18,7 +18,7 @@ struct ScalingPoint {
   double exposed_seconds = 0;    // simulated
   double efficiency = 0;         // computation alone / simulated iteration
   uint64_t messages = 0;
-  uint64_t joined_chunks = 1;  // of a job's chunks in one that was played
+  uint64_t joined_chunks = 1;  // how many chunks of a job were played as one
 };
 
 // `input` without world. Speeds: of nodes, missing ones are 1. `most_messages` as in PlanScene.

@@ -18,7 +18,7 @@ Status CheckPlay(const Performance& play, size_t nodes) {
   return OkStatus();
 }
 
-// That every chunk has; a play without chunks needs none.
+// The slots that every chunk has; 0 for a play without chunks.
 size_t SlotsOf(const Performance& play) {
   if (play.slot_bytes.empty()) return 0;
   const auto fewest =

@@ -55,7 +55,7 @@ Performance PlayOf(const CollectiveSpec& spec, const PlanScene& scene);
 // worker (dense/collective.h), as the engine calls it, for sparse ones TreeSchedules.
 struct Stage {
   Scene scene;
-  uint64_t joined_chunks = 1;  // of production's chunks in one that is played
+  uint64_t joined_chunks = 1;  // how many chunks of a job are played as one
 };
 StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
                         const std::vector<TensorSpec>& tensors,

@@ -27,28 +27,28 @@ CollectiveSpec SpecOf(const Group& group, uint64_t elements) {
     spec.wire = group.codec;
     return spec;
   }
-  // DeAR's halves: no job runs them, so nobody rounds beside them.
+  // DeAR's halves of an all-reduce. No job runs them, so bf16 is played as their element type.
   spec.verb = group.route == "reduce-scatter" ? Verb::kReduceScatter : Verb::kAllGather;
   if (group.codec == "bf16") spec.type = DataType::kBFloat16;
   return spec;
 }
 
-// By the cost of a hop that a job on this network chooses by.
+// With the cost of a hop by which a job on this network chooses its schedules.
 Place PlaceOf(const PlanScene& scene, int rank) {
   HopCost cost = scene.cost;
   cost.alpha += scene.network.delay;
   return {rank, scene.workers, scene.hosts, cost, scene.reducers};
 }
 
-// A route is a lane, whose groups are played one after the other; with a delay it is as many as run
-// at once.
+// A route is one lane, whose groups are played one after the other; with a delay it has as many
+// lanes as groups that run at once.
 int LaneOf(const PlanScene& scene, bool sparse, size_t before) {
   if (scene.network.delay == 0) return sparse ? 1 : 0;
   return sparse ? kRingsAtOnce + static_cast<int>(before % kTreesAtOnce)
                 : static_cast<int>(before % kRingsAtOnce);
 }
 
-// Of all workers; those of one strategy are made once.
+// The schedules of all workers, made once for each verb and strategy.
 class DenseSchedules {
  public:
   explicit DenseSchedules(const PlanScene& scene) : scene_(scene) {}
@@ -70,7 +70,7 @@ class DenseSchedules {
   std::map<std::pair<Verb, Strategy>, Schedules> made_;
 };
 
-// Bytes of each slot in each chunk, as they travel unless exact; of codes, blocks.
+// Bytes of each slot in each chunk, in messages that are not exact; with codes, blocks.
 std::vector<std::vector<double>> SlotBytes(const Collective& collective) {
   const auto of_slot = [&](size_t elements) {
     return static_cast<double>(collective.code_bits != 0
@@ -93,7 +93,7 @@ void SetPlay(const Collective& collective, Schedules schedules, Performance* pla
   if (collective.code_bits != 0) play->code_levels = LatticeLevels(collective.code_bits);
 }
 
-// With `joined` chunks in one.
+// The messages of all workers when `joined` chunks are played as one.
 uint64_t MessagesOf(Collective collective, int workers, uint64_t joined) {
   collective.chunk_elements *= joined;
   uint64_t sends = 0;
@@ -101,7 +101,7 @@ uint64_t MessagesOf(Collective collective, int workers, uint64_t joined) {
   return sends * static_cast<uint64_t>(workers) * ChunksOf(collective);
 }
 
-// How many of production's chunks one that is played stands for.
+// How many chunks of a job are played as one.
 uint64_t JoinedChunks(const PlanScene& scene, const std::vector<Collective>& dense) {
   size_t most_chunks = 1;
   for (const Collective& collective : dense) {
@@ -155,7 +155,7 @@ class TreePlays {
  private:
   explicit TreePlays(const PlanScene& scene) : entry_bytes_(scene.entry_bytes) {}
 
-  // What reducers keep. What merging leaves of a union, the values decide.
+  // What reducers keep. How many a union leaves depends on the values.
   static uint64_t ResultEntries(const TreeShape& shape, const SparseGroup& group) {
     if (group.merge == "union") return group.k;
     const uint64_t sent = std::min(group.elements, group.k * static_cast<uint64_t>(shape.workers));
@@ -193,7 +193,7 @@ class TreePlays {
   uint64_t steps_ = 0;
 };
 
-// What a group has of all its tensors.
+// Sums and maxima over a group's tensors.
 struct GroupLoad {
   uint64_t elements = 0;
   double ready = 0;  // selections included that run beside backward

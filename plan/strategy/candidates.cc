@@ -73,7 +73,7 @@ std::vector<uint64_t> Thresholds(const Problem& problem) {
   return thresholds;
 }
 
-// What a search takes a group for, beside its cost.
+// What a search assumes of groups, beside their costs.
 struct Trial {
   double share = 0;         // of what a group may wait for its lane's window, added to its start-up
   uint64_t ring_limit = 0;  // bytes; 0: none

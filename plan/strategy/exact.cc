@@ -39,8 +39,8 @@ std::vector<Best> BestPrefixes(const LaneInput& lane) {
   return best;
 }
 
-// Lanes whose best groupings without delay are worth a try on `lane` with its delay: a start-up
-// dearer by a share of what a group may have to wait for the window makes fewer groups of them, a
+// Variants of `lane`, whose best groupings without the delay are then tried with it. A start-up
+// that is dearer by a share of what a group may have to wait for the window gives fewer groups, a
 // limit shorter ones.
 std::vector<LaneInput> Trials(const LaneInput& lane) {
   if (lane.delay.seconds == 0) return {lane};
@@ -61,8 +61,8 @@ std::vector<LaneInput> Trials(const LaneInput& lane) {
   return trials;
 }
 
-// Of what `choose` makes of the trials: the fewest groups that end at most `slack` later than the
-// first to end.
+// Applies `choose` to every trial. Of the groupings that end at most `slack` later than the
+// earliest one, that with the fewest groups.
 template <class Choose>
 std::vector<size_t> BestOfTrials(const LaneInput& lane, double slack, const Choose& choose) {
   std::vector<std::pair<double, std::vector<size_t>>> plans;  // end, lasts
@@ -88,9 +88,10 @@ std::vector<size_t> ExactWithoutDelay(const LaneInput& lane) {
   return lasts;
 }
 
-// From the last group on, each as long as the ones before it can still end in time. With an affine
-// cost a longer group never makes more of them necessary: what it takes over is sent in as many
-// seconds as it has cost the deadline, or fewer.
+// Begins with the last group and makes each as long as the groups before it can still end in time.
+// With an affine cost a longer group never makes more groups necessary: those before it must end
+// earlier by the time of the bytes that it takes over at most, and have so many bytes fewer to
+// send.
 std::vector<size_t> FewestWithoutDelay(const LaneInput& lane, double slack) {
   const size_t n = lane.bytes.size();
   const std::vector<Best> best = BestPrefixes(lane);

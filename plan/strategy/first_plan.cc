@@ -7,11 +7,11 @@
 namespace ringwood {
 namespace {
 
-// Ready times are guesses here, so plans that end so close to each other end together.
+// Ready times are guesses here, so plans whose ends differ by less than this share are equal.
 constexpr double kSlack = 1e-3;
 
-// A tensor's own sparse message against its share of a merged dense one (start-ups of merged groups
-// are shared, so bytes are what it costs there).
+// Compares a tensor's own sparse message with its share of a merged dense one. Merged tensors share
+// their start-up, so there only the tensor's bytes count.
 bool TreeWins(const Problem& problem, const TensorSpec& tensor) {
   const double bytes = 4 * static_cast<double>(tensor.elements);
   const double ring = problem.ring.Seconds(bytes) - problem.ring.Startup();

@@ -1,6 +1,6 @@
-// Routes and densities chosen together: least time, then most information, then fewest groups.
-// Of the candidates densities rise as far as the deadline allows, and those that stay within
-// epsilon compete for information.
+// Chooses routes and densities together: the least time, then the most information, then the fewest
+// groups. Each candidate's densities are raised as far as the deadline allows; among those that end
+// within epsilon of the fastest, the one with the most information wins.
 #include <algorithm>
 #include <limits>
 #include <vector>

@@ -18,7 +18,7 @@ struct Pending {
   double density = 0;   // the lowest that it may have
   uint64_t elements = 0, entries = 0;
 
-  // A tensor of another density may change that of all.
+  // A tensor of a higher density raises that of the whole group.
   void Add(const Problem& problem, uint32_t tensor) {
     const PlanInput& input = *problem.input;
     const TensorSpec& added = input.tensors[tensor];
@@ -34,7 +34,7 @@ struct Pending {
   double LeastSeconds(const Problem& problem) const { return TreeGroupSeconds(problem, entries); }
 };
 
-// MG-WFBP's rule at the lowest density: what cannot hide at all shares start-ups.
+// MG-WFBP's rule at the lowest density: only tensors that cannot be hidden at all share start-ups.
 std::vector<Pending> Merge(const Problem& problem, const std::vector<uint32_t>& sparse) {
   std::vector<Pending> groups;
   double free = 0;  // when the groups that are closed have left the lane, at the lowest density
@@ -43,7 +43,7 @@ std::vector<Pending> Merge(const Problem& problem, const std::vector<uint32_t>& 
       Pending& last = groups.back();
       const double start = std::max(free, last.selected);
       const double end = start + last.LeastSeconds(problem);
-      // A group that hides as it is stays as it is.
+      // A group that is hidden already takes in no further tensor.
       if (problem.ready[t] - start < problem.tree.Startup() && end > problem.ready[t] &&
           last.elements + problem.input->tensors[t].elements <= kMaxGroupElements) {
         last.Add(problem, t);

@@ -75,13 +75,14 @@ std::vector<size_t> MgWfbp(const LaneInput& lane);
 // are below one start-up.
 std::vector<size_t> Oasr(const LaneInput& lane);
 // The earliest possible end over all groupings, for any monotone cost; ties go to fewer groups.
-// With a delay it is the earliest where that is the same for all groups and no more than `window`
-// are sent; else the best of some plans. Of more than kMostExactTensors (a second's search) what
-// Oasr gives.
+// With a delay it is exact where all groups have the same one and no more than `window` are sent;
+// otherwise it is the best of some plans. Above kMostExactTensors (a search of a second) it is
+// Oasr's.
 constexpr size_t kMostExactTensors = 8192;
 std::vector<size_t> Exact(const LaneInput& lane);
-// The fewest groups that end at most this share later than the earliest end (with an affine cost;
-// few with another one): each costs both ends work that no lane sees.
+// The fewest groups whose end is later than the earliest one by the share `slack` at most: every
+// group costs both ends work that the lane's time does not show. With a cost that is not affine
+// they are few, though not always the fewest.
 std::vector<size_t> Fewest(const LaneInput& lane, double slack);
 
 }  // namespace ringwood

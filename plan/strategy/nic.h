@@ -1,5 +1,5 @@
-// One NIC that sends the groups of a plan one after the other, of both lanes, and waits for none
-// but where a lane's window is full.
+// One NIC that sends the groups of both lanes of a plan, one after the other. It waits for a group
+// to end only where its lane's window is full.
 #pragma once
 
 #include <vector>

@@ -41,8 +41,8 @@ struct PlanInput {
   uint64_t group_limit_bytes = 0;  // 0: none
   double max_density = 1;          // the user's upper bound on the sparse route
   double lags_max_ratio = 1000;    // c_u of LAGS
-  double epsilon = 0.01;           // hybrid: plans this close to the fastest count as as fast
-  double contention = 0.5;         // asc: slow-down of a message beside another (see cost.h)
+  double epsilon = 0.01;           // hybrid: plans this close to the fastest are as good
+  double contention = 0.5;         // asc: slow-down of a message beside another (asc.h)
 };
 
 // input.hosts, or one for each worker.

@@ -23,9 +23,10 @@ struct Problem {
 // `input` is valid (Validate) and outlives the problem.
 Problem MakeProblem(const PlanInput& input);
 
-// Where the user leaves it to the planner, a result has the entries of all workers up to this share
-// of the tensors: few entries lose the more accuracy the fewer of them are kept, and the bytes of a
-// result are bounded in any world (docs/sparse.md, Convergence).
+// Where the user leaves it to the planner, a result keeps the entries of all workers, but no more
+// than this share of the tensors' elements. Where workers send few entries, dropping some of them
+// costs more accuracy than where they send many; and the share bounds the bytes of a result in any
+// world (docs/sparse.md, Convergence).
 constexpr double kResultDensity = 0.01;
 // Group::keep of a group of that density.
 double KeepOf(const PlanInput& input, double density);
@@ -36,7 +37,7 @@ double ResultMultiple(const PlanInput& input);
 double TreeGroupSeconds(const Problem& problem, uint64_t k);
 // Bytes of the tensors, dense.
 double RingBytes(const Problem& problem, const std::vector<uint32_t>& tensors);
-// Seconds that a group takes its lane, and that it is on its way besides.
+// Seconds for which a group occupies its lane, and the delay that follows.
 double SecondsOf(const Problem& problem, const Group& group);
 double DelayOf(const Problem& problem, const Group& group);
 

@@ -22,7 +22,7 @@ struct SelectLane {
 };
 
 // Start = max(the group before was sent, its own selection's end, one of the window has ended).
-// What is merged, both below, does not count with delays.
+// The two strategies below choose as if there were no delay.
 Grouping Play(const SelectLane& lane, const std::vector<size_t>& lasts);
 
 // The published rule: merge into the next while the wait is below the start-ups saved. O(L).

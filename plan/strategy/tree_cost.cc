@@ -51,13 +51,12 @@ namespace {
 
 constexpr int kMaxFanout = 64;  // beyond it one NIC serves too many children to be worth a search
 
-// Who climbs to the roots, what the busiest NIC carries both ways together, and what goes through
-// the memory of a host that gathers; in what one worker sends.
+// The nodes that send to the roots. Amounts are multiples of what one worker sends.
 struct Climbers {
   int count = 0;
-  double entries = 1;
-  double nic = 0;
-  double inside = 0;
+  double entries = 1;  // that each of them sends, on average
+  double nic = 0;      // through the busiest NIC, both ways together
+  double inside = 0;   // through the memory of a host that gathers
 };
 
 Climbers ClimbersOf(const PlanInput& input) {

@@ -17,11 +17,12 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
 // roots, with the entries that its reducer keeps of its workers'.
 Cost TreeCost(const PlanInput& input, int fanout);
 
-// The fan-out that soonest serves a middling message (the table's mean tensor), at most the longest
-// that is not cut into ranges: a range of a longer one has fewer reducers than levels to fill.
+// The fan-out that is fastest for a message of the table's mean tensor, or for the longest message
+// that is not cut into ranges where the mean is longer: the range of a longer one has fewer
+// reducers than levels to fill.
 int BestFanout(const PlanInput& input);
 
-// Of the hops of the longest way, up and down.
+// The delay of all hops on the longest way, up and down.
 double TreeDelay(const Network& network, const TreeShape& job);
 
 }  // namespace ringwood
