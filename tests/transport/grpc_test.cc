@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "tests/transport/world.h"
 #include "transport/grpc/hello.h"
 #include "transport/grpc/stream.h"
@@ -311,6 +312,37 @@ TEST(GrpcTransport, APeerThatIsAskedAnswersAndOneThatDoesNotIsNamed) {
   EXPECT_EQ(answer.Wait().code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(Message(answer.status).find("rank 0 (host evil) has not answered"), std::string::npos)
       << Message(answer.status);
+}
+
+// What streams tell of has places of its own in the mailbox of a node that others have filled.
+TEST(GrpcTransport, AFullMailboxLosesNoMessage) {
+  const std::vector<std::byte> payload(100, std::byte{7});
+  std::vector<std::byte> into[2] = {payload, payload};
+  Answer sent[2], received[2];
+  World world(Kind::kGrpc, 2);
+  for (uint32_t chunk : {0u, 1u}) {
+    world.Run(1, [&] {
+      world.transport(1)->Receive(0, {Lane::kDense, 0, 0, chunk, 0}, {0, 0, 0}, into[chunk],
+                                  received[chunk].ForReceive());
+    });
+  }
+  const auto send = [&](uint32_t chunk) {
+    world.Run(0, [&] {
+      world.transport(0)->Send(1, {Lane::kDense, 0, 0, chunk, 0}, {0, 0, 0}, payload,
+                               sent[chunk].ForSend());
+    });
+    return sent[chunk].Wait();
+  };
+  ASSERT_TRUE(send(0).ok());
+  ASSERT_TRUE(received[0].Wait().ok());  // the connection stands
+  absl::Notification filled;
+  ASSERT_TRUE(world.loop(1)->Post([&] { filled.WaitForNotification(); }));
+  while (world.loop(1)->Post([] {})) {
+  }
+  EXPECT_TRUE(send(1).ok());
+  absl::SleepFor(absl::Seconds(0.3));  // it arrives
+  filled.Notify();
+  EXPECT_TRUE(received[1].Wait(5).ok());
 }
 
 TEST(GrpcTransport, GarbageOnThePortDoesNoHarm) {

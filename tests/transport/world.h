@@ -65,6 +65,7 @@ class World {
   }
 
   int size() const { return static_cast<int>(loops_.size()); }
+  Loop* loop(int node) { return loops_[node].get(); }
   Transport* transport(int node) { return transports_[node].get(); }
   std::vector<Peer>& peers() { return peers_; }
 

@@ -19,7 +19,7 @@ Status GrpcNode::Start(const std::string& ip) {
   RW_ASSIGN_OR_RETURN(
       listener_,
       OpenGrpcListener(ip, options_, [loop = loop_, weak = weak_from_this()](uint64_t number) {
-        loop->Post([weak, number] {
+        loop->PostReserved([weak, number] {
           if (const auto self = weak.lock()) self->Incoming(number);
         });
       }));
@@ -81,9 +81,11 @@ GrpcLink* GrpcNode::NewLink(int peer, Way* way, uint64_t id, GrpcStream* stream)
   return link;
 }
 
+// A stream has at most one event of each kind under way, so the reserved places suffice. An event
+// that is lost would leave its link waiting for ever.
 void GrpcNode::Begin(GrpcStream* stream, uint64_t id) {
   const auto post = [loop = loop_, weak = weak_from_this()](auto act) {
-    loop->Post([weak, act = std::move(act)] {
+    loop->PostReserved([weak, act = std::move(act)] {
       const auto self = weak.lock();
       if (self != nullptr && !self->closed_) act(*self);
     });
@@ -329,7 +331,7 @@ void GrpcNode::Ask(int peer) {
 
 void GrpcNode::Schedule() {
   if (scheduled_ || inbox_ == nullptr || !inbox_->HasAnswers()) return;
-  scheduled_ = loop_->Post([self = shared_from_this()] {
+  scheduled_ = loop_->PostReserved([self = shared_from_this()] {
     self->scheduled_ = false;
     self->inbox_->RunAnswers();
     self->Schedule();
