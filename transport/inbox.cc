@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "base/buffer.h"
 #include "base/digest.h"
+#include "base/text.h"
 #include "transport/data_type.h"
 
 namespace ringwood {
@@ -28,6 +30,7 @@ class CopiedPayload : public IncomingPayload {
 };
 
 constexpr size_t kFarewellBytes = 1024;
+constexpr size_t kMostFarewellBytes = 4 * kFarewellBytes + 64;  // with its escapes, and what is cut
 
 // "17 elements of float32 (68 bytes)", "max of 17 …", "… , of 400 in all"; entries of trees have
 // codes in place of types.
@@ -48,19 +51,6 @@ std::string Describe(uint8_t lane, uint64_t bytes, const Content& content) {
       whole != 0 && whole != count ? absl::StrFormat(", of %d in all", whole) : "");
 }
 
-// One line of UTF-8, where the text was one.
-std::string Printable(std::string text) {
-  if (text.size() > kFarewellBytes) {
-    size_t end = kFarewellBytes;
-    while (end > 0 && (text[end] & 0xc0) == 0x80) --end;
-    text.resize(end);
-  }
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return text;
-}
-
 }  // namespace
 
 std::unique_ptr<IncomingPayload> CopyPayload(std::span<const std::byte> payload) {
@@ -72,12 +62,11 @@ bool TellsPeers(const Status& reason) {
          reason.code() == StatusCode::kDeadlineExceeded;
 }
 
-std::string Farewell(const Status& reason) { return Printable(Message(reason)); }
+std::string Farewell(const Status& reason) { return Printable(Message(reason), kFarewellBytes); }
 
 Status ReadFarewell(uint8_t code, std::span<const std::byte> text, const std::string& from) {
-  const Status told(
-      static_cast<StatusCode>(code),
-      Printable(std::string(reinterpret_cast<const char*>(text.data()), text.size())));
+  const std::string_view said(reinterpret_cast<const char*>(text.data()), text.size());
+  const Status told(static_cast<StatusCode>(code), Printable(said, kMostFarewellBytes));
   if (!told.ok() && TellsPeers(told) && !told.message().empty()) return told;
   return Unavailable(from + " closed its connection");
 }

@@ -1,7 +1,7 @@
 // What peers send and what is asked for, in any order, with frames that say anything: every
 // question is answered once, nothing is written beyond what was asked for, no size wraps.
 //
-// sources: transport/inbox.cc transport/frame.cc base/status.cc base/check.cc
+// sources: transport/inbox.cc transport/frame.cc base/text.cc base/status.cc base/check.cc
 #include <cstdlib>
 #include <cstring>
 #include <memory>

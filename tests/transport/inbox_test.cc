@@ -116,6 +116,17 @@ TEST_F(InboxTest, WhatItsSenderChangedBeforeItWasReadIsNotTakenForDamage) {
   EXPECT_EQ(inbox_.counters().corrupt_frames, 0u);
 }
 
+TEST(Farewell, OfAPeerObeysNoControlCharacter) {
+  const auto read = [](const std::string& text) {
+    return Message(ReadFarewell(static_cast<uint8_t>(StatusCode::kInvalidArgument),
+                                std::as_bytes(std::span(text)), "rank 1"));
+  };
+  EXPECT_EQ(read("why\x1b[2J\n\xc2\x9bm \xff"), "why\\x1b[2J\\n\\x9bm ?");
+  const std::string sent = Farewell(Invalid(std::string(5000, '\n')));
+  EXPECT_EQ(read(sent), sent);
+  EXPECT_EQ(read(""), "rank 1 closed its connection");
+}
+
 TEST_F(InboxTest, APayloadOfAnotherLengthThanItsFrameSaysFailsItsSender) {
   const std::vector<std::byte> payload(100);
   std::vector<std::byte> into(1000);
