@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -9,7 +10,13 @@
 namespace ringwood {
 namespace {
 
-constexpr int64_t kUnknown = INT64_MAX;
+// Nanoseconds. Differences along a path of ranks may exceed 64 bits where files have impossible
+// times; up to there they are exact.
+using Distance = long double;
+constexpr Distance kUnknown = std::numeric_limits<Distance>::infinity();
+
+// No offset is larger, so that a time with its offset stays within 64 bits.
+constexpr Distance kMostOffset = int64_t{1} << 62;
 
 // Least (time at the second - time at the first) between things known to be in that order.
 using Least = std::map<std::pair<size_t, size_t>, int64_t>;
@@ -58,8 +65,8 @@ void TakeMessages(const std::vector<RankTimeline>& ranks, Least* least) {
 }
 
 // Shortest paths from the first rank (Bellman and Ford), or to it: with `least` turned round.
-std::vector<int64_t> Shortest(const Least& least, size_t ranks, bool turned) {
-  std::vector<int64_t> distance(ranks, kUnknown);
+std::vector<Distance> Shortest(const Least& least, size_t ranks, bool turned) {
+  std::vector<Distance> distance(ranks, kUnknown);
   distance[0] = 0;
   bool changed = true;
   for (size_t pass = 0; pass < ranks && changed; ++pass) {
@@ -67,8 +74,7 @@ std::vector<int64_t> Shortest(const Least& least, size_t ranks, bool turned) {
     for (const auto& [pair, difference] : least) {
       const size_t from = turned ? pair.second : pair.first;
       const size_t to = turned ? pair.first : pair.second;
-      if (distance[from] == kUnknown) continue;
-      if (distance[to] != kUnknown && distance[from] + difference >= distance[to]) continue;
+      if (distance[from] + difference >= distance[to]) continue;
       distance[to] = distance[from] + difference;
       changed = true;
     }
@@ -89,11 +95,12 @@ std::vector<int64_t> ClockOffsets(const std::vector<RankTimeline>& ranks) {
   Least least;
   TakeVotes(ranks, &least);
   TakeMessages(ranks, &least);
-  const std::vector<int64_t> from_first = Shortest(least, ranks.size(), false);
-  const std::vector<int64_t> to_first = Shortest(least, ranks.size(), true);
+  const std::vector<Distance> from_first = Shortest(least, ranks.size(), false);
+  const std::vector<Distance> to_first = Shortest(least, ranks.size(), true);
   for (size_t r = 1; r < ranks.size(); ++r) {
     if (from_first[r] == kUnknown || to_first[r] == kUnknown) continue;
-    offsets[r] = (to_first[r] - from_first[r]) / 2;
+    const Distance offset = (to_first[r] - from_first[r]) / 2;
+    offsets[r] = static_cast<int64_t>(std::clamp(offset, -kMostOffset, kMostOffset));
   }
   return offsets;
 }

@@ -55,6 +55,22 @@ TEST(TimelineMerge, ARankThatSharesNothingStaysWhereItIs) {
   EXPECT_TRUE(ClockOffsets({}).empty());
 }
 
+// Files may say what they like: messages that take as long as times can be apart.
+TEST(TimelineMerge, TimesOfAnySizeHaveTheirOffsets) {
+  constexpr int64_t kEnd = 1'000'000'000'000'000'000;  // the largest time of a file, in nanoseconds
+  constexpr int kRanks = 6;
+  std::vector<RankTimeline> timelines(kRanks);
+  for (int r = 0; r + 1 < kRanks; ++r) {
+    const std::string up = "up" + std::to_string(r), down = "down" + std::to_string(r);
+    timelines[r].arrows.push_back({up, true, r + 1, -kEnd});
+    timelines[r + 1].arrows.push_back({up, false, r, kEnd});
+    timelines[r + 1].arrows.push_back({down, true, r, 0});
+    timelines[r].arrows.push_back({down, false, r + 1, kEnd / 2});
+  }
+  const std::vector<int64_t> offsets = ClockOffsets(timelines);
+  for (int r = 0; r < kRanks; ++r) EXPECT_EQ(offsets[r], -r * (kEnd / 4 * 3)) << r;
+}
+
 TEST(TimelineMerge, EventsAreShiftedToo) {
   auto timelines = SampleTimelines({{}, {.clock = 50}}, 2);
   timelines[1].events = {{{"ph", "X"}, {"ts", 1000.0}}, {{"ph", "M"}}};
