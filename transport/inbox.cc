@@ -129,7 +129,7 @@ void Inbox::Post(int peer, const MessageName& name, const Content& content,
   } else if (!IsPeer(peer)) {
     Refuse(std::move(posted), Invalid(absl::StrFormat("node %d is no peer of this epoch", peer)),
            Frame{});
-  } else if (!posted_.emplace(key, posted).second) {
+  } else if (!posted_.try_emplace(key, std::move(posted)).second) {
     Refuse(std::move(posted),
            Internal("the message " + ToString(name) + " of " + Label(peer) + " is awaited twice"),
            Frame{});
