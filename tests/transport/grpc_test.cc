@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "base/digest.h"
 #include "tests/transport/world.h"
 #include "transport/grpc/hello.h"
 #include "transport/grpc/stream.h"
