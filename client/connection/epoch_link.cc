@@ -247,12 +247,13 @@ void EpochLink::Fail(const Status& reason) {
   if (!status_.ok()) return;
   status_ = reason;
   // Posted before anyone hears of the failure, so that who drains the loops then waits for this
-  // too. A full mailbox means that the net loop hangs; then Drain's deadline speaks.
+  // too. Once an epoch, and the caller's buffers are safe only when the transport is closed: it has
+  // a place in a mailbox that is full.
   // In an elastic job a fault of this process is not told to the peers: it would be taken for
   // theirs, and they go on.
   const bool ours = elastic() && !MayBeOfAnother(reason);
   const Status told = ours ? Aborted(Message(reason)) : reason;
-  connection_->net()->Post([this, reason, told] {
+  connection_->net()->PostReserved([this, reason, told] {
     if (transport_) transport_->Close(told);
     if (device_ring_) (void)device_ring_->Close(reason);  // it logs what does not let go
   });

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "client/plan_in_force.h"
 #include "client/updates/update_writer.h"
 #include "tests/client/job.h"
@@ -118,6 +119,32 @@ TEST_F(Epochs, AnotherLinkIsMadeOfTheSameConnectionAfterAFailure) {
       EXPECT_FALSE(collectives->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum).ok());
     }
     EXPECT_EQ(connection->incarnation(), incarnation);
+  });
+}
+
+// Whoever drains the loops after a failure takes its memory back: nothing may write to it any more.
+TEST_F(Epochs, AFailureClosesTheDataPlaneThoughTheMailboxIsFull) {
+  OnEveryRank([this](const SessionOptions& options, Connection* connection) {
+    auto link = EpochLink::Join(connection, options);
+    ASSERT_TRUE(link.ok()) << link.status();
+    std::byte into{};
+    Status answer = OkStatus();
+    const auto receive = [&] {
+      (*link)->transport()->Receive(
+          1 - options.rank, {Lane::kImmediate, 1}, {}, std::span(&into, 1),
+          [&](const StatusOr<std::span<std::byte>>& got, const Frame&) { answer = got.status(); });
+      return OkStatus();
+    };
+    ASSERT_TRUE(connection->net()->Call(receive, Seconds(60)).ok());
+    absl::Notification filled;
+    ASSERT_TRUE(connection->net()->Post([&] { filled.WaitForNotification(); }));
+    while (connection->net()->Post([] {})) {
+    }
+    (*link)->Fail(Aborted("the mailbox is full"));
+    together_.arrive_and_wait();  // no rank hears of the other's end before its own
+    filled.Notify();
+    connection->Drain();
+    EXPECT_THAT(Message(answer), ::testing::HasSubstr("the mailbox is full"));
   });
 }
 
