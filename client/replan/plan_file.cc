@@ -3,7 +3,9 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -85,13 +87,18 @@ Status WritePlanFile(const v1::SavedPlan& saved, const std::string& path) {
   options.add_whitespace = true;
   std::string text;
   const auto printed = google::protobuf::util::MessageToJsonString(saved, &text, options);
+  if (!printed.ok()) {
+    return Internal(absl::StrFormat("the plan for %s: %s", path, printed.message().as_string()));
+  }
   RW_ASSIGN_OR_RETURN(const std::string place, ReplaceableFile(path));
   const std::string part = place + ".part";
   std::ofstream file(part, std::ios::trunc);
   file << text;
   file.close();
-  if (!printed.ok() || !file || std::rename(part.c_str(), place.c_str()) != 0) {
-    return Unavailable(absl::StrFormat("the plan cannot be written to %s", path));
+  if (!file || std::rename(part.c_str(), place.c_str()) != 0) {
+    const std::string why = std::strerror(errno);
+    std::remove(part.c_str());
+    return Unavailable(absl::StrFormat("the plan cannot be written to %s: %s", path, why));
   }
   return OkStatus();
 }

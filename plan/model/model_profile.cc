@@ -1,8 +1,10 @@
 #include "plan/model/model_profile.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -196,7 +198,9 @@ Status WriteModelProfile(const ModelProfile& profile, const std::string& file) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << FormatModelProfile(profile);
   out.close();
-  if (!out) return Unavailable(absl::StrCat(file, ": it cannot be written"));
+  if (!out) {
+    return Unavailable(absl::StrCat(file, ": it cannot be written: ", std::strerror(errno)));
+  }
   return OkStatus();
 }
 

@@ -13,6 +13,7 @@
 namespace ringwood {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::vector<TensorSpec> kPlanTable = {{"a", 1000, "dense", 0.01}, {"b", 90000, "auto", 0.01}};
@@ -61,6 +62,12 @@ TEST_F(PlanFile, WhatIsNoPlanIsAnErrorThatNamesTheFile) {
   EXPECT_THAT(Message(ReadPlanFile(path_).status()), HasSubstr(path_));
   const Status unwritten = WritePlanFile({}, "/proc/no/such/folder");
   EXPECT_THAT(Message(unwritten), HasSubstr("/proc/no/such/folder"));
+}
+
+TEST_F(PlanFile, AFileThatCannotBeWrittenIsAnErrorWithItsReason) {
+  const std::string nowhere = path_ + ".folder/plan.json";
+  EXPECT_THAT(Message(WritePlanFile(ToSave(plan_, kPlanTable, 4, 1), nowhere)),
+              AllOf(HasSubstr(nowhere), HasSubstr("No such file or directory")));
 }
 
 // Root may write /dev/null, too.
