@@ -1,6 +1,7 @@
 #include "client/updates/round_body.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -121,7 +122,8 @@ StatusOr<RoundFacts> ReadRound(uint64_t step, std::span<const std::byte> body,
   std::memcpy(&size, body.last(kSizeBytes).data(), kSizeBytes);
   body = body.first(body.size() - kSizeBytes);
   v1::RoundBody head;
-  if (size > body.size() || !head.ParseFromArray(body.last(size).data(), static_cast<int>(size))) {
+  if (size > std::min<uint64_t>(body.size(), INT_MAX) ||
+      !head.ParseFromArray(body.last(size).data(), static_cast<int>(size))) {
     return wrong(Corrupt("its tail cannot be read"));
   }
   body = body.first(body.size() - size);

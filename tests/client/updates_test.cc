@@ -1,6 +1,7 @@
 // Rounds are logged before they are voted on, and replayed to the bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cfloat>
@@ -386,6 +387,19 @@ TEST(RoundBody, ThatDoesNotFitChangesNothing) {
   EXPECT_EQ(dense, std::vector<float>(kLoggedElements, 0.5f));
   EXPECT_EQ(sparse[10], 0.5f);
   EXPECT_EQ(sparse[11], 0);
+}
+
+// protobuf takes an int, so a longer tail is refused before it is parsed.
+TEST(RoundBody, ATailOfTwoGigabytesIsDamage) {
+  const uint64_t tail = uint64_t{1} << 31;
+  const size_t bytes = tail + sizeof tail;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const std::span<std::byte> body(static_cast<std::byte*>(memory), bytes);
+  std::memcpy(body.data() + tail, &tail, sizeof tail);
+  EXPECT_EQ(ReadRound(3, body, {}).status().code(), StatusCode::kDataLoss);
+  munmap(memory, bytes);
 }
 
 }  // namespace
