@@ -5,9 +5,19 @@
 namespace ringwood {
 namespace {
 
-// Bytes of the character that begins here: 0 where none does (RFC 3629: no overlong forms, no
-// surrogates, nothing above U+10FFFF).
-size_t CharacterLength(std::string_view text) {
+void AppendControl(unsigned char control, std::string* out) {
+  if (control == '\n') {
+    *out += "\\n";
+  } else if (control == '\t') {
+    *out += "\\t";
+  } else {
+    *out += absl::StrFormat("\\x%02x", control);
+  }
+}
+
+}  // namespace
+
+size_t CharacterBytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
   if (first < 0x80) return 1;
@@ -26,18 +36,6 @@ size_t CharacterLength(std::string_view text) {
   return length;
 }
 
-void AppendControl(unsigned char control, std::string* out) {
-  if (control == '\n') {
-    *out += "\\n";
-  } else if (control == '\t') {
-    *out += "\\t";
-  } else {
-    *out += absl::StrFormat("\\x%02x", control);
-  }
-}
-
-}  // namespace
-
 std::string Shortened(std::string_view text, size_t bytes) {
   if (text.size() <= bytes) return std::string(text);
   size_t end = bytes;  // back to the beginning of a character, which has 4 bytes at most
@@ -52,7 +50,7 @@ std::string Printable(std::string_view text, size_t bytes) {
   std::string out;
   out.reserve(shortened.size());
   for (std::string_view rest = shortened; !rest.empty();) {
-    const size_t length = CharacterLength(rest);
+    const size_t length = CharacterBytes(rest);
     const auto first = static_cast<unsigned char>(rest[0]);
     const bool c1 = length == 2 && first == 0xC2 && static_cast<unsigned char>(rest[1]) < 0xA0;
     if (length == 0) {

@@ -1,34 +1,22 @@
 #include "client/names.h"
 
-#include <cstdint>
+#include <string_view>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 
 namespace ringwood {
 namespace {
 
 constexpr size_t kShownBytes = 40;  // of a name that is refused
 
-// The character that begins at `at`, and its bytes in `bytes`; negative: it is not UTF-8
-// (surrogates and encodings that are longer than needed are not).
-int32_t CharacterAt(const std::string& text, size_t at, size_t* bytes) {
-  const auto byte = [&](size_t i) -> uint32_t {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
-  };
-  const uint32_t first = byte(0);
-  *bytes = first < 0x80 ? 1 : (first >> 5) == 6 ? 2 : (first >> 4) == 14 ? 3 : 4;
-  if (*bytes == 1) return static_cast<int32_t>(first);
-  if (*bytes == 4 && (first >> 3) != 30) return -1;
-  uint32_t character = first & (0x7f >> *bytes);
-  for (size_t i = 1; i < *bytes; ++i) {
-    if ((byte(i) >> 6) != 2) return -1;
-    character = character << 6 | (byte(i) & 0x3f);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = character >= 0xd800 && character <= 0xdfff;
-  if (character < kLeast[*bytes] || surrogate || character > 0x10ffff) return -1;
-  return static_cast<int32_t>(character);
+// Also C1, DEL and the separators of lines and paragraphs.
+bool IsControl(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  const bool c1 = first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+  return c1 || character == "\u2028" || character == "\u2029";
 }
 
 }  // namespace
@@ -41,16 +29,14 @@ Status CheckName(const char* what, const std::string& name) {
     return Invalid(absl::StrFormat("%s has %d bytes, %d are possible: '%s'", what, name.size(),
                                    kMaxNameBytes, shown));
   }
-  size_t bytes = 0;
-  for (size_t at = 0; at < name.size(); at += bytes) {
-    const int32_t character = CharacterAt(name, at, &bytes);
-    if (character < 0) return Invalid(absl::StrFormat("%s is not UTF-8: '%s'", what, shown));
-    const bool control = character < 0x20 || (character >= 0x7f && character < 0xa0) ||
-                         character == 0x2028 || character == 0x2029;
-    if (control) {
-      return Invalid(
-          absl::StrFormat("%s has a control character at byte %d: '%s'", what, at, shown));
+  for (std::string_view rest = name; !rest.empty();) {
+    const size_t bytes = CharacterBytes(rest);
+    if (bytes == 0) return Invalid(absl::StrFormat("%s is not UTF-8: '%s'", what, shown));
+    if (IsControl(rest.substr(0, bytes))) {
+      return Invalid(absl::StrFormat("%s has a control character at byte %d: '%s'", what,
+                                     name.size() - rest.size(), shown));
     }
+    rest.remove_prefix(bytes);
   }
   return OkStatus();
 }
