@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "client/checkpoint/state_names.h"
-#include "plan/sparse_groups.h"
 
 namespace ringwood {
 namespace {

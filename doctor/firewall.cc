@@ -1,7 +1,6 @@
 #include "doctor/firewall.h"
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/net/socket_address.h"
 
 namespace ringwood {

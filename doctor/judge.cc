@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"

@@ -1,7 +1,6 @@
 #include "timeline/chrome.h"
 
 #include <array>
-#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"

@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
-#include "base/units.h"
 
 namespace ringwood {
 namespace {

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
 namespace ringwood {

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
-#include "base/units.h"
 #include "plan/strategy/dear.h"
 #include "plan/strategy/problem.h"
 

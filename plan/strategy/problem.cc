@@ -1,7 +1,6 @@
 #include "plan/strategy/problem.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "dense/sums_by_host.h"
 #include "plan/strategy/tree_cost.h"

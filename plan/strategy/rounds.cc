@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "plan/strategy/problem.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "plan/strategy/planner.h"

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
-#include "base/log.h"
 #include "base/net/endpoint.h"
 #include "base/random.h"
 #include "transport/descriptors.h"

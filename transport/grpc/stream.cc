@@ -9,7 +9,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/net/endpoint.h"
 #include "base/random.h"
