@@ -9,6 +9,7 @@
 #include "sparse/chunks.h"
 #include "sparse/merge.h"
 #include "sparse/select.h"
+#include "sparse/tree_schedule.h"
 
 namespace ringwood {
 namespace {

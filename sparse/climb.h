@@ -1,4 +1,4 @@
-// A worker's side of one sparse exchange, which runs its schedule (tree.h): entries go up
+// A worker's side of one sparse exchange, which runs its schedule (tree_schedule.h): entries go up
 // to the first reducer; the result and the accepted bits come down.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "sparse/group.h"
 #include "sparse/shard.h"
 #include "sparse/tree.h"
+#include "transport/schedule.h"
 #include "transport/transport.h"
 
 namespace ringwood {

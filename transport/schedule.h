@@ -1,8 +1,8 @@
 // A collective is a schedule: for one node, the list of what it sends, receives and reduces, in
 // order.
 //
-// Schedules are values made by pure functions (dense/collective.h, sparse/tree.h). Engines run them
-// (dense/run.h; sparse/climb.h and sparse/reducer/reducer.h), the simulator plays them
+// Schedules are values made by pure functions (dense/collective.h, sparse/tree_schedule.h). Engines
+// run them (dense/run.h; sparse/climb.h and sparse/reducer/reducer.h), the simulator plays them
 // (plan/predict/simulate.h), tests prove them.
 #pragma once
 

@@ -10,6 +10,7 @@
 #include "sparse/chunks.h"
 #include "sparse/merge.h"
 #include "sparse/tree.h"
+#include "sparse/tree_schedule.h"
 
 namespace ringwood {
 namespace {

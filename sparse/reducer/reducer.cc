@@ -15,6 +15,7 @@
 #include "sparse/reducer/route.h"
 #include "sparse/reducer/shard_agreement.h"
 #include "sparse/select.h"
+#include "sparse/tree_schedule.h"
 
 namespace ringwood {
 // What the callbacks share: alive as long as the transport owes one of them.

@@ -1,11 +1,11 @@
 // The way of the entries of a group's range through one reducer node: its schedule of the tree
-// (sparse/tree.h), in the order in which the node needs it. Pure.
+// (sparse/tree_schedule.h), in the order in which the node needs it. Pure.
 #pragma once
 
 #include <vector>
 
 #include "sparse/reducer/part.h"
-#include "sparse/tree.h"
+#include "sparse/tree_schedule.h"
 #include "transport/schedule.h"
 
 namespace ringwood {

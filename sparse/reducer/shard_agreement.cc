@@ -1,7 +1,7 @@
 #include "sparse/reducer/shard_agreement.h"
 
 #include "sparse/select.h"
-#include "sparse/tree.h"
+#include "sparse/tree_schedule.h"
 
 namespace ringwood {
 

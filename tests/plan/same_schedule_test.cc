@@ -14,6 +14,7 @@
 #include "plan/sparse_groups.h"
 #include "sparse/climb.h"
 #include "sparse/reducer/reducer.h"
+#include "sparse/tree_schedule.h"
 #include "tests/plan/recorded_nodes.h"
 
 namespace ringwood {

@@ -9,6 +9,7 @@
 #include "plan/strategy/problem.h"
 #include "plan/strategy/tree_cost.h"
 #include "sparse/tree.h"
+#include "sparse/tree_schedule.h"
 #include "tests/plan/random_input.h"
 
 namespace ringwood {

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "sparse/tree_schedule.h"
+
 namespace ringwood {
 namespace {
 
