@@ -76,7 +76,7 @@ const char* NameOf(Strategy strategy) {
   return "unknown";
 }
 
-double CardShare(Strategy strategy, const Hosts& hosts) {
+double NicShare(Strategy strategy, const Hosts& hosts) {
   const double world = RanksOf(hosts);
   const double count = static_cast<double>(hosts.size());
   if (hosts.size() <= 1) return 0;
@@ -135,7 +135,7 @@ double SecondsOn(const Hosts& hosts, Strategy strategy, const ChooseRequest& req
   const double bytes = TravellingBytes(strategy, hosts, request);
   const double inside = 2 * (largest - 1) * bytes * cost.inside_beta;
   const double doubled = largest > 1 ? largest * bytes * cost.inside_beta : 0;  // in each hop
-  const double wire = CardShare(strategy, hosts) * bytes * cost.beta;
+  const double wire = NicShare(strategy, hosts) * bytes * cost.beta;
   const auto overlapped = [](double outside, double within) {
     return std::max(outside, within) + std::min(outside, within) / kOverlap;
   };

@@ -72,7 +72,7 @@ double PackedRatio(int code_bits, int terms);
 double CodedRatio(Strategy strategy, const Hosts& hosts, int code_bits);
 
 // What the busiest NIC sends, in bytes for one of the tensor; a ring follows HostOrder.
-double CardShare(Strategy strategy, const Hosts& hosts);
+double NicShare(Strategy strategy, const Hosts& hosts);
 
 // How many hops of recursive doubling have some message between two hosts.
 int DoublingHopsBetween(const Hosts& hosts);

@@ -21,16 +21,16 @@ constexpr double kShareOfRuns = 4;  // with a peer, a turn has this part of a si
 
 struct Side {  // ours or the peer's, of one size
   BenchSamples samples;
-  uint64_t card_bytes = 0;
+  uint64_t nic_bytes = 0;
   uint64_t rounds = 0;  // warm-ups included
 };
 
 class SizeBench {
  public:
-  // `card`: the interface of the data plane; "" on loopback.
+  // `interface`: that of the data plane; "" on loopback.
   SizeBench(const BenchPlan& plan, EpochLink* link, const std::string& wire, GlooPeer* gloo,
-            const std::string& card)
-      : plan_(plan), link_(link), wire_(wire), gloo_(gloo), card_(card) {}
+            const std::string& interface)
+      : plan_(plan), link_(link), wire_(wire), gloo_(gloo), interface_(interface) {}
 
   StatusOr<BenchResult> Size(uint64_t bytes) {
     const Place& place = link_->place();
@@ -50,8 +50,8 @@ class SizeBench {
       ratios.push_back(other / mine);
     }
     BenchResult result;
-    result.card = CardShare(ours, bench.bytes());
-    result.peer_card = CardShare(theirs, bench.bytes());
+    result.nic_share = NicShare(ours, bench.bytes());
+    result.peer_nic_share = NicShare(theirs, bench.bytes());
     result.ours = Summarize(bench.bytes(), place.world, std::move(ours.samples));
     result.peer = Summarize(bench.bytes(), place.world, std::move(theirs.samples));
     if (!ratios.empty()) {
@@ -78,7 +78,7 @@ class SizeBench {
     RW_ASSIGN_OR_RETURN(const uint64_t before, SentBytes());
     RW_RETURN_IF_ERROR(bench->Run(runs, &round_, &samples));
     RW_ASSIGN_OR_RETURN(const uint64_t after, SentBytes());
-    side->card_bytes += after - before;
+    side->nic_bytes += after - before;
     side->rounds += round_ - first;
     return Append(samples, side);
   }
@@ -91,14 +91,14 @@ class SizeBench {
   }
 
   StatusOr<uint64_t> SentBytes() const {
-    if (card_.empty()) return 0;
-    RW_ASSIGN_OR_RETURN(const InterfaceBytes bytes, BytesOfInterface(card_));
+    if (interface_.empty()) return 0;
+    RW_ASSIGN_OR_RETURN(const InterfaceBytes bytes, BytesOfInterface(interface_));
     return bytes.sent;
   }
 
-  double CardShare(const Side& side, uint64_t bytes) const {
-    if (card_.empty() || side.rounds == 0) return -1;
-    return static_cast<double>(side.card_bytes) / static_cast<double>(side.rounds * bytes);
+  double NicShare(const Side& side, uint64_t bytes) const {
+    if (interface_.empty() || side.rounds == 0) return -1;
+    return static_cast<double>(side.nic_bytes) / static_cast<double>(side.rounds * bytes);
   }
 
   static double Append(const BenchSamples& from, Side* to) {
@@ -112,7 +112,7 @@ class SizeBench {
   EpochLink* const link_;
   const std::string wire_;
   GlooPeer* const gloo_;
-  const std::string card_;
+  const std::string interface_;
   uint64_t round_ = 1;
 };
 
@@ -130,11 +130,11 @@ Status FindSwitches(const BenchPlan& plan, EpochLink* link, BenchReport* report)
 }
 
 // The interface by its name; "" on loopback.
-StatusOr<std::string> CardOf(const SessionOptions& options) {
+StatusOr<std::string> DataInterface(const SessionOptions& options) {
   if (options.network_interface.empty()) return std::string();
-  RW_ASSIGN_OR_RETURN(const std::string card, ChooseInterface(options.network_interface));
-  RW_ASSIGN_OR_RETURN(const bool loopback, IsLoopback(card));
-  return loopback ? std::string() : card;
+  RW_ASSIGN_OR_RETURN(const std::string interface, ChooseInterface(options.network_interface));
+  RW_ASSIGN_OR_RETURN(const bool loopback, IsLoopback(interface));
+  return loopback ? std::string() : interface;
 }
 
 }  // namespace
@@ -161,12 +161,12 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
                      "",
                      ""};
   const auto measure = [&]() -> Status {
-    RW_ASSIGN_OR_RETURN(const std::string card, CardOf(options));
+    RW_ASSIGN_OR_RETURN(const std::string interface, DataInterface(options));
     if (plan.peer == "gloo") {
-      RW_ASSIGN_OR_RETURN(gloo, GlooPeer::Start(plan.python, environment, card));
+      RW_ASSIGN_OR_RETURN(gloo, GlooPeer::Start(plan.python, environment, interface));
     }
     RW_RETURN_IF_ERROR(FindSwitches(plan, link.get(), &report));
-    SizeBench bench(plan, link.get(), options.wire, gloo.get(), card);
+    SizeBench bench(plan, link.get(), options.wire, gloo.get(), interface);
     for (const uint64_t bytes : plan.bytes) {
       RW_ASSIGN_OR_RETURN(BenchResult result, bench.Size(bytes));
       report.results.push_back(result);
@@ -185,20 +185,21 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
 namespace {
 
 // Bytes that the NIC of a host sent per byte of the tensor: ours / the peer's.
-std::string FormatCard(const BenchResult& result) {
-  const std::string ours = absl::StrFormat("%.2f", result.card);
-  return result.peer_card < 0 ? ours : ours + absl::StrFormat(" / %.2f", result.peer_card);
+std::string FormatNicShare(const BenchResult& result) {
+  const std::string ours = absl::StrFormat("%.2f", result.nic_share);
+  return result.peer_nic_share < 0 ? ours
+                                   : ours + absl::StrFormat(" / %.2f", result.peer_nic_share);
 }
 
 }  // namespace
 
 std::string ToText(const BenchReport& report) {
   const bool peer = !report.results.empty() && report.results[0].peer.runs > 0;
-  const bool card = !report.results.empty() && report.results[0].card >= 0;
+  const bool counted = !report.results.empty() && report.results[0].nic_share >= 0;
   std::vector<std::vector<std::string>> rows = {
       {"SIZE", "MEDIAN", "P99", "RATE", "BUS RATE", "CPU S/GB"}};
   if (peer) rows[0].insert(rows[0].end(), {"PEER", "PEER CPU", "RATIO", "SPREAD"});
-  if (card) rows[0].push_back("ON NIC");
+  if (counted) rows[0].push_back("ON NIC");
   for (const BenchResult& result : report.results) {
     const BenchRow& ours = result.ours;
     rows.push_back({FormatBytes(static_cast<double>(ours.bytes)), FormatSeconds(ours.p50_s),
@@ -212,7 +213,7 @@ std::string ToText(const BenchReport& report) {
            absl::StrFormat("%.2f", result.ratio),
            absl::StrFormat("%.2f-%.2f", result.ratio_min, result.ratio_max)});
     }
-    if (card) rows.back().push_back(FormatCard(result));
+    if (counted) rows.back().push_back(FormatNicShare(result));
   }
   return absl::StrFormat(
              "all-reduce of float32, %d ranks on %d hosts, %s on the wire, medians of %d and "
@@ -244,8 +245,9 @@ std::string ToJson(const BenchReport& report) {
   for (const BenchResult& result : report.results) {
     std::string row = ToJson(result.ours);
     row.pop_back();  // the brace
-    if (result.card >= 0) row += absl::StrFormat(", \"card\": %.4g", result.card);
-    if (result.peer_card >= 0) row += absl::StrFormat(", \"peer_card\": %.4g", result.peer_card);
+    if (result.nic_share >= 0) row += absl::StrFormat(", \"card\": %.4g", result.nic_share);
+    if (result.peer_nic_share >= 0)
+      row += absl::StrFormat(", \"peer_card\": %.4g", result.peer_nic_share);
     if (result.peer.runs > 0) {
       row += absl::StrFormat(
           ", \"peer\": %s, \"ratio\": %.4g, \"ratio_min\": %.4g, "

@@ -27,7 +27,7 @@ struct BenchResult {
   double ratio = 0, ratio_min = 0, ratio_max = 0;
   // Bytes that the NIC of rank 0's host sent, headers included, per byte of the tensor; negative:
   // the job runs on loopback, or the peer is not one of ours.
-  double card = -1, peer_card = -1;
+  double nic_share = -1, peer_nic_share = -1;
 };
 
 struct BenchReport {

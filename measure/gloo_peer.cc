@@ -48,11 +48,11 @@ GlooPeer::~GlooPeer() = default;
 
 StatusOr<std::unique_ptr<GlooPeer>> GlooPeer::Start(
     const std::string& python, const std::map<std::string, std::string>& environment,
-    const std::string& card) {
+    const std::string& interface) {
   ProcessOptions options;
   options.command = {python, "-c", kProgram};
   options.environment = environment;
-  options.environment["GLOO_SOCKET_IFNAME"] = card.empty() ? "lo" : card;
+  options.environment["GLOO_SOCKET_IFNAME"] = interface.empty() ? "lo" : interface;
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has exited is told by write()
   options.feed = true;
   options.inherit_error = true;

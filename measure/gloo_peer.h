@@ -17,12 +17,12 @@ class GlooPeer {
  public:
   ~GlooPeer();  // ends it
 
-  // `environment` is that of a rank (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); `card` the
+  // `environment` is that of a rank (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); `interface` the
   // network interface, empty: loopback. Returns when the process group is ready on all ranks.
   // Unavailable carries Python's message.
   static StatusOr<std::unique_ptr<GlooPeer>> Start(
       const std::string& python, const std::map<std::string, std::string>& environment,
-      const std::string& card);
+      const std::string& interface);
 
   // One warm-up, then `runs` all-reduces of float32 on every rank; adds to `samples`.
   Status Run(uint64_t bytes, int runs, BenchSamples* samples);

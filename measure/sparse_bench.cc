@@ -34,7 +34,7 @@ class SparseBench {
 
   Status Open(const SessionOptions& session) {
     if (!session.network_interface.empty()) {
-      RW_ASSIGN_OR_RETURN(card_, ChooseInterface(session.network_interface));
+      RW_ASSIGN_OR_RETURN(interface_, ChooseInterface(session.network_interface));
     }
     RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(session));
     connection_ = std::make_unique<Connection>(std::move(parts));
@@ -63,7 +63,7 @@ class SparseBench {
   }
 
   const SparseBenchOptions options_;
-  std::string card_;  // empty: no interface was named
+  std::string interface_;  // empty: no interface was named
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<EpochLink> link_;
   uint64_t round_ = 0;
@@ -151,12 +151,12 @@ Status SparseBench::Exchange(size_t which) {
 Status SparseBench::Measure(size_t which, bool keep) {
   const AllReduceCall all_reduce = AllReduceOf(link_->collectives());
   RW_RETURN_IF_ERROR(Barrier(all_reduce));
-  RW_ASSIGN_OR_RETURN(const InterfaceBytes before, CountedBytes(card_));
+  RW_ASSIGN_OR_RETURN(const InterfaceBytes before, CountedBytes(interface_));
   const TimePoint start = Now();
   RW_RETURN_IF_ERROR(Exchange(which));
   const double seconds = ToSeconds(Now() - start);
   RW_RETURN_IF_ERROR(Barrier(all_reduce));  // all is sent
-  RW_ASSIGN_OR_RETURN(const InterfaceBytes after, CountedBytes(card_));
+  RW_ASSIGN_OR_RETURN(const InterfaceBytes after, CountedBytes(interface_));
   const uint64_t sent = after.sent - before.sent, received = after.received - before.received;
   double most[] = {seconds, static_cast<double>(std::max(sent, received)),
                    static_cast<double>(descents_[which].sent_bytes)};

@@ -112,7 +112,7 @@ namespace {
 // How often an all-reduce pays for each of the network's numbers.
 struct Shares {
   double hops = 0;    // alpha
-  double card = 0;    // beta, of the tensor's bytes
+  double nic = 0;     // beta, of the tensor's bytes
   double inside = 0;  // inside_beta
   double added = 0;   // gamma
 };
@@ -129,7 +129,7 @@ Shares SharesOf(const Hosts& hosts) {
 Cost HierarchyCost(const Network& network, const Hosts& hosts) {
   const Shares shares = SharesOf(hosts);
   return Cost::Affine(shares.hops * network.alpha,
-                      std::max(shares.card * network.beta, shares.inside * network.inside_beta) +
+                      std::max(shares.nic * network.beta, shares.inside * network.inside_beta) +
                           shares.added * network.gamma);
 }
 
@@ -161,7 +161,7 @@ Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& host
   network.gamma = gamma;
   const double bytes = std::max(0.0, seconds_per_byte - shares.added * gamma);
   if (hosts.size() > 1) {
-    network.beta = bytes / shares.card;
+    network.beta = bytes / shares.nic;
     network.inside_beta = std::min(network.inside_beta, network.beta);
   } else if (shares.inside > 0) {
     network.inside_beta = network.beta = bytes / shares.inside;

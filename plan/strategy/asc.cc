@@ -13,9 +13,9 @@ struct Message {
 };
 
 // Advances the one or two active messages until one of them ends or `until`.
-class Card {
+class SharedNic {
  public:
-  Card(double penalty, Grouping* grouping) : slow_(1 + penalty), grouping_(grouping) {}
+  SharedNic(double penalty, Grouping* grouping) : slow_(1 + penalty), grouping_(grouping) {}
 
   double now() const { return now_; }
   size_t active() const { return active_.size(); }
@@ -68,7 +68,7 @@ class Card {
 Grouping PlayAsc(const LaneInput& lane, double penalty, const std::vector<size_t>& lasts) {
   constexpr double kForever = std::numeric_limits<double>::max();
   Grouping grouping(lasts.size());
-  Card card(penalty, &grouping);
+  SharedNic nic(penalty, &grouping);
   const double startup = lane.cost.Startup();
   size_t first = 0;
   for (size_t g = 0; g < lasts.size(); ++g) {
@@ -77,11 +77,11 @@ Grouping PlayAsc(const LaneInput& lane, double penalty, const std::vector<size_t
     double bytes = 0;
     for (size_t j = first; j <= lasts[g]; ++j) bytes += static_cast<double>(lane.bytes[j]);
     first = lasts[g] + 1;
-    while (card.now() < lane.ready_seconds[lasts[g]]) card.Advance(lane.ready_seconds[lasts[g]]);
-    while (card.active() == 2) card.Advance(kForever);
-    card.Begin(g, startup, lane.cost.Seconds(bytes) - startup);
+    while (nic.now() < lane.ready_seconds[lasts[g]]) nic.Advance(lane.ready_seconds[lasts[g]]);
+    while (nic.active() == 2) nic.Advance(kForever);
+    nic.Begin(g, startup, lane.cost.Seconds(bytes) - startup);
   }
-  while (card.active() > 0) card.Advance(kForever);
+  while (nic.active() > 0) nic.Advance(kForever);
   return grouping;
 }
 

@@ -210,7 +210,7 @@ std::optional<std::vector<std::vector<Cell>>> Solve(const Problem& problem, cons
 }
 
 // The groups in order on one NIC.
-double PlayCard(const Problem& problem, Candidate* candidate) {
+double PlayOnNic(const Problem& problem, Candidate* candidate) {
   Nic nic(problem);
   for (size_t g = 0; g < candidate->groups.size(); ++g) {
     nic.Send(candidate->ready[g], &candidate->groups[g]);
@@ -251,7 +251,7 @@ Candidate Backtrack(const Problem& problem, Split split,
   }
   std::reverse(candidate.groups.begin(), candidate.groups.end());
   std::reverse(candidate.ready.begin(), candidate.ready.end());
-  candidate.end = PlayCard(problem, &candidate);
+  candidate.end = PlayOnNic(problem, &candidate);
   return candidate;
 }
 

@@ -26,11 +26,11 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
       arrivals.emplace_back(up[child] + network.alpha, sum);
     }
     std::sort(arrivals.begin(), arrivals.end());
-    double card = 0;
+    double nic = 0;
     double adder = 0;
     for (const auto& [arrival, sum] : arrivals) {
-      card = std::max(card, arrival) + sum * wire;
-      adder = std::max(adder, card) + sum * add;
+      nic = std::max(nic, arrival) + sum * wire;
+      adder = std::max(adder, nic) + sum * add;
     }
     up[node] = adder;
   }

@@ -227,7 +227,7 @@ TEST(DoublingHopsBetween, CountsThoseThatLeaveAHost) {
   EXPECT_EQ(DoublingHopsBetween({}), 0);
 }
 
-TEST(CardShare, IsWhatTheSchedulesSend) {
+TEST(NicShare, IsWhatTheSchedulesSend) {
   for (const Hosts& hosts : ManyPlacements()) {
     const int world = RanksOf(hosts);
     std::vector<Schedule> direct, doubling;
@@ -239,11 +239,11 @@ TEST(CardShare, IsWhatTheSchedulesSend) {
       const std::vector<int> leaving = Leaving(schedules, hosts);
       return *std::max_element(leaving.begin(), leaving.end());
     };
-    EXPECT_NEAR(CardShare(Strategy::kDirect, hosts), 1.0 * busiest(direct) / world, 1e-9);
-    EXPECT_NEAR(CardShare(Strategy::kHierarchy, hosts),
+    EXPECT_NEAR(NicShare(Strategy::kDirect, hosts), 1.0 * busiest(direct) / world, 1e-9);
+    EXPECT_NEAR(NicShare(Strategy::kHierarchy, hosts),
                 1.0 * busiest(All(hosts)) / HierarchySlots(hosts), 1e-9);
-    // Hops one after the other may each have another busiest card.
-    EXPECT_GE(CardShare(Strategy::kRecursiveDoubling, hosts), busiest(doubling));
+    // Hops one after the other may each have another busiest NIC.
+    EXPECT_GE(NicShare(Strategy::kRecursiveDoubling, hosts), busiest(doubling));
   }
 }
 
