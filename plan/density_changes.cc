@@ -27,9 +27,9 @@ std::vector<Choice> ChoicesOf(const Plan& plan, size_t tensors) {
 
 }  // namespace
 
-double InformationOf(const Plan& plan, const std::vector<TensorSpec>& tensors) {
+double InformationOf(const std::vector<Group>& groups, const std::vector<TensorSpec>& tensors) {
   double entries = 0;
-  for (const Group& group : plan.groups) {
+  for (const Group& group : groups) {
     if (group.route == "tree") {
       entries += static_cast<double>(group.k);
       continue;

@@ -142,7 +142,8 @@ bool IsBetter(const PlanQuestion& question, const Plan& better, double now) {
   if (better.predicted_seconds <= (1 - kLeastGain) * now) return true;
   const std::vector<TensorSpec>& table = question.input.tensors;
   return better.predicted_seconds <= (1 + kSameTime) * now &&
-         InformationOf(better, table) >= kLeastMoreEntries * InformationOf(question.plan, table);
+         InformationOf(better.groups, table) >=
+             kLeastMoreEntries * InformationOf(question.plan.groups, table);
 }
 
 std::string Why(const PlanQuestion& question, const Measured& measured, const AffineFit& ring) {

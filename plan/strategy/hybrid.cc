@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "plan/density_changes.h"
 #include "plan/strategy/candidates.h"
 #include "plan/strategy/nic.h"
 #include "plan/strategy/problem.h"
@@ -69,15 +70,6 @@ void RaiseDensities(const Problem& problem, double deadline, Candidate* candidat
   candidate->end = nic.end();
 }
 
-double InformationOf(const Problem& problem, const Candidate& candidate) {
-  double entries = 0;
-  for (const Group& group : candidate.groups) {
-    entries += group.route == "tree" ? static_cast<double>(group.k)
-                                     : RingBytes(problem, group.tensors) / 4;
-  }
-  return entries;
-}
-
 void ExplainHybrid(const Problem& problem, Candidate* candidate) {
   for (Group& group : candidate->groups) {
     const double ring = problem.ring.Seconds(RingBytes(problem, group.tensors)) +
@@ -118,7 +110,7 @@ Plan PlanHybrid(const Problem& problem) {
   for (Candidate& candidate : candidates) {
     if (candidate.end > deadline && candidate.end > least) continue;
     RaiseDensities(problem, std::max(deadline, candidate.end), &candidate);
-    candidate.information = InformationOf(problem, candidate);
+    candidate.information = InformationOf(candidate.groups, problem.input->tensors);
     if (best == nullptr || candidate.information > best->information ||
         (candidate.information == best->information &&
          candidate.groups.size() < best->groups.size())) {

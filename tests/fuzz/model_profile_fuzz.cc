@@ -8,6 +8,7 @@
 // sources: plan/strategy/oasr.cc plan/strategy/asc.cc plan/strategy/plan_asc.cc
 // sources: plan/strategy/dear.cc plan/strategy/plan_dear.cc plan/strategy/lags.cc
 // sources: plan/strategy/omgs.cc plan/strategy/plan_omgs.cc plan/strategy/hybrid.cc
+// sources: plan/density_changes.cc
 // sources: plan/strategy/first_plan.cc plan/strategy/tree_groups.cc plan/strategy/validate.cc
 // sources: dense/hosts.cc dense/choose.cc dense/lattice/codes.cc
 // sources: dense/lattice/plain_kernels.cc dense/lattice/simd_kernels.cc

@@ -33,7 +33,7 @@ TEST(DensityChanges, TheLargestComeFirstWithTheNewReason) {
             "densities: c 0.1 → 0.01 (hides), a 0.01 → 0.02 (hides), e 0.01 → 0.012 (hides) and 1 "
             "more");
   EXPECT_EQ(DensityChanges(before, before, table), "");
-  EXPECT_EQ(InformationOf(before, table), 10 + 10 + 100 + 10 + 10 + 1000);
+  EXPECT_EQ(InformationOf(before.groups, table), 10 + 10 + 100 + 10 + 10 + 1000);
 }
 
 }  // namespace
