@@ -66,20 +66,14 @@ Loop::~Loop() {
   close(wake_);
 }
 
-bool Loop::Post(Task task) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (stopping_ || tasks_.size() >= kMaxTasks) return false;
-    tasks_.push_back(std::move(task));
-  }
-  Wake();
-  return true;
-}
+bool Loop::Post(Task task) { return Push(std::move(task), kMaxTasks); }
 
-bool Loop::PostReserved(Task task) {
+bool Loop::PostReserved(Task task) { return Push(std::move(task), kMaxTasks + kReservedTasks); }
+
+bool Loop::Push(Task task, size_t limit) {
   {
     absl::MutexLock lock(&mutex_);
-    if (stopping_ || tasks_.size() >= kMaxTasks + kReservedTasks) return false;
+    if (stopping_ || tasks_.size() >= limit) return false;
     tasks_.push_back(std::move(task));
   }
   Wake();

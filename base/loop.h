@@ -76,6 +76,7 @@ class Loop {
   void After(Duration delay, Task task);
 
  private:
+  bool Push(Task task, size_t limit);  // false: stopping, or `limit` tasks wait
   void Run();
   bool RunTasks();   // true if any ran
   bool RunTimers();  // true if any ran
