@@ -117,7 +117,10 @@ class GrpcStoreClient : public StoreClient {
         broken = answer.status();
         lost.reset();
       }
-      if (stripe.grace <= Duration::zero() || !MayBeTheConnection(broken.code())) return broken;
+      // A further store gives its part up when it loses the main one, whose word alone counts.
+      const bool given_up = !stripe.store.empty() && broken.code() == StatusCode::kAborted;
+      const bool asks = given_up || MayBeTheConnection(broken.code());
+      if (stripe.grace <= Duration::zero() || !asks) return broken;
       if (!lost) lost = Now();
       if (Now() - *lost >= stripe.grace || Now() >= last) return broken;
       RW_ASSIGN_OR_RETURN(const v1::AwaitResponse found,

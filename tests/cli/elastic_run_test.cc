@@ -284,8 +284,7 @@ TEST_F(ElasticRunTest, AHostThatCannotBeReachedAtTheStartIsTriedAgainWithItsServ
   ASSERT_TRUE(run.WaitForOutput("up 1"));
   const Finished finished = Finish(&run);
   EXPECT_EQ(CountOf("up 0", finished.out), 1u);
-  EXPECT_THAT(finished.err,
-              AllOf(HasSubstr("no route to h2"), HasSubstr("rank 1 (host h2) was lost")));
+  EXPECT_THAT(finished.err, HasSubstr("no route to h2"));
 }
 
 TEST_F(ElasticRunTest, CtrlCEndsWhatWasStartedAgainToo) {

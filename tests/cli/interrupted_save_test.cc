@@ -1,18 +1,24 @@
 // A coordinator that is killed and started again while its ranks save: the checkpoint is complete
 // when it is back.
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "client/grpc/parts.h"
+#include "client/grpc/store_client.h"
 #include "client/session.h"
+#include "proto/await_reason.h"
+#include "ringwood/v1/store.grpc.pb.h"
 #include "tests/cli/restarted_coordinator.h"
 
 namespace ringwood {
@@ -144,6 +150,70 @@ TEST(InterruptedSave, OneOfADividedStoreIsBroughtAgainToBoth) {
   saving.Wait();
   coordinator.Kill();
   coordinator.Start();
+}
+
+// A store at an address of its own, which answers as it is told.
+class ScriptedStore final : public v1::Store::Service {
+ public:
+  using Keeps = std::function<grpc::Status()>;
+  using IsWhole = std::function<bool()>;  // whether the checkpoint is complete
+
+  ScriptedStore(Keeps keeps, IsWhole is_whole)
+      : keeps_(std::move(keeps)), is_whole_(std::move(is_whole)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  std::string address() const { return absl::StrFormat("127.0.0.1:%d", port_); }
+
+  grpc::Status Save(grpc::ServerContext*, grpc::ServerReader<v1::SaveChunk>* reader,
+                    v1::SaveReceipt*) override {
+    v1::SaveChunk chunk;
+    while (reader->Read(&chunk)) {
+    }
+    return keeps_();
+  }
+  grpc::Status Await(grpc::ServerContext*, const v1::AwaitRequest*,
+                     v1::AwaitResponse* response) override {
+    response->set_complete(is_whole_());
+    if (!response->complete()) response->set_reason(kStripesMissing);
+    return grpc::Status::OK;
+  }
+
+ private:
+  const Keeps keeps_;
+  const IsWhole is_whole_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// The further store notices first that the main one is lost, which the rank's own watch may tell it
+// later.
+TEST(InterruptedSave, WhatAFurtherStoreGivesUpIsTheMainStoresToEnd) {
+  std::atomic<int> saves = 0;
+  const ScriptedStore further(
+      [&] {
+        return ++saves > 1 ? grpc::Status::OK
+                           : grpc::Status(grpc::StatusCode::ABORTED, "this checkpoint is over");
+      },
+      [] { return false; });
+  const ScriptedStore main([] { return grpc::Status::OK; }, [&] { return saves > 1; });
+  const auto client = MakeGrpcStoreClient(main.address(), {}, false);
+  Arena arena(1 << 20);
+  const std::vector<std::byte> weights(1000);
+  ASSERT_TRUE(arena.Fill({{"weights", true, std::span(weights)}}, 0, 1).ok());
+  arena.Complete();
+  StripeName stripe{.epoch = 1, .step = 4, .rank = 1, .world = 2, .store = further.address()};
+  const auto keep = [&] {
+    saves = 0;
+    return client->Keep(stripe, arena, Seconds(20), Seconds(20), [](uint64_t) {});
+  };
+  EXPECT_EQ(keep().code(), StatusCode::kAborted);
+  stripe.grace = Seconds(20);
+  const Status kept = keep();
+  EXPECT_TRUE(kept.ok()) << kept;
+  EXPECT_EQ(saves, 2);
 }
 
 TEST(InterruptedSave, OneForWhichNoCoordinatorComesBackEndsWithTheGrace) {
