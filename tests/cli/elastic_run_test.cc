@@ -5,6 +5,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+#include <thread>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -65,7 +69,16 @@ class ElasticRunTest : public ::testing::Test {
     EXPECT_EQ(finished.code, 0) << finished.err;
     return finished;
   }
-  pid_t PidIn(const std::string& name) const { return std::atoi(directory_.Read(name).c_str()); }
+  // Waits until a process has written it there. Never 0, which would be this program's own group.
+  pid_t PidIn(const std::string& name) const {
+    for (int look = 0; look < 6000; ++look) {
+      const pid_t pid = std::atoi(directory_.Read(name).c_str());
+      if (pid > 0) return pid;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "no process in " << name;
+    return std::numeric_limits<pid_t>::max();
+  }
 
   std::vector<std::string> Alone(const std::string& script, std::vector<std::string> flags) const {
     flags.insert(flags.begin(), {"run", "--elastic", "--no-server"});
