@@ -111,7 +111,7 @@ def test_rank_0s_server_ends_where_the_store_is_gone():
             self.closed.append(linger)
 
     joined = object.__new__(Joined)
-    joined._rank, joined._others, joined._store, joined._server = 0, 1, Gone(), Server()
+    joined._rank, joined._others, joined._store, joined._servers = 0, 1, Gone(), [Server()]
     joined._ours, joined.groups = False, 1
     joined.leave()
     joined._close(True)

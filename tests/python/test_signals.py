@@ -195,11 +195,16 @@ except KeyboardInterrupt:
 """
 
 
+def heed_ctrl_c():
+    """As a terminal starts a program: a shell lets what it starts with & ignore the signal, these tests among them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def by_hand(stack, address, rank, script, *words):
     """A rank of two, which nobody started but a user; it comes to where it waits."""
     process = stack.enter_context(subprocess.Popen(
         [sys.executable, "-c", script, *words], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c,
         env=environment(RINGWOOD_COORDINATOR=address, RANK=str(rank), WORLD_SIZE="2", RINGWOOD_JOIN_TIMEOUT="1000")))
     stack.callback(process.kill)
     limit = threading.Timer(SECONDS, process.kill)
