@@ -3,15 +3,16 @@
 
     cmake/cuda_seconds.py build/release
 
-Prints a line; fails where a source was compiled for two programs, or where all took longer than the budget. Three
-devices take about 10 s of one core, so only another way to compile exceeds it, not a loaded machine.
+Prints a line; fails where a source was compiled for two programs, or where all took longer than the budget. Two cores
+take 50 s for the three kinds of devices, and 150 s beside another build and an installation: only another way to
+compile exceeds it, not a loaded machine.
 """
 
 import os.path
 import re
 import sys
 
-BUDGET_SECONDS = 120
+BUDGET_SECONDS = 600
 
 
 def compiled(log):
