@@ -3,8 +3,8 @@
 
     cmake/cuda_seconds.py build/release
 
-Prints a line; fails where a source was compiled for two programs, or where all took longer than the budget. Two cores
-take 50 s for the three kinds of devices, and 150 s beside another build and an installation: only another way to
+Prints a line; fails where a source was compiled for two programs, or where all took longer than the budget. Three
+devices take about 30 s of one core, and were seen to take 147 s by the clock beside other work: only another way to
 compile exceeds it, not a loaded machine.
 """
 

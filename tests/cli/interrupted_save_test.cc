@@ -96,10 +96,10 @@ TEST(InterruptedSave, OneThatBeginsWithoutACoordinatorWaitsForIt) {
   coordinator.Start();
 }
 
-TEST(InterruptedSave, OneThatIsUnderWayIsBroughtAgain) {
-  RestartedCoordinator coordinator({"--servers", "0"});
+// When each rank has sent a piece. The checkpoint has to be complete all the same.
+void RestartUnderASave(RestartedCoordinator* coordinator) {
   absl::BlockingCounter saving(kRanks);
-  const SavingRanks ranks(coordinator.address(), 60, 4, [&](Session* session) {
+  const SavingRanks ranks(coordinator->address(), 60, 4, [&](Session* session) {
     EXPECT_TRUE(Save(session).ok());
     while (session->checkpoint_progress().sent == 0) std::this_thread::yield();
     saving.DecrementCount();
@@ -107,8 +107,13 @@ TEST(InterruptedSave, OneThatIsUnderWayIsBroughtAgain) {
     EXPECT_TRUE(ended.ok()) << ended;
   });
   saving.Wait();
-  coordinator.Kill();
-  coordinator.Start();
+  coordinator->Kill();
+  coordinator->Start();
+}
+
+TEST(InterruptedSave, OneThatIsUnderWayIsBroughtAgain) {
+  RestartedCoordinator coordinator({"--servers", "0"});
+  RestartUnderASave(&coordinator);
 }
 
 TEST(InterruptedSave, AStripeThatTheStoreHadIsBroughtAgain) {
@@ -139,17 +144,7 @@ TEST(InterruptedSave, OneOfADividedStoreIsBroughtAgainToBoth) {
   const TemporaryDirectory further_store;
   Program further({"server", "--insecure", "--coordinator", coordinator.address(), "--servers", "1",
                    "--coordinator-grace", "60", "--store", further_store.path() + "/store"});
-  absl::BlockingCounter saving(kRanks);
-  const SavingRanks ranks(coordinator.address(), 60, 4, [&](Session* session) {
-    EXPECT_TRUE(Save(session).ok());
-    while (session->checkpoint_progress().sent == 0) std::this_thread::yield();
-    saving.DecrementCount();
-    const Status ended = session->CheckpointWait();
-    EXPECT_TRUE(ended.ok()) << ended;
-  });
-  saving.Wait();
-  coordinator.Kill();
-  coordinator.Start();
+  RestartUnderASave(&coordinator);
 }
 
 // A store at an address of its own, which answers as it is told.
