@@ -218,7 +218,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   held.set_prepared(prepared_.has_value());
   held.set_receiving(receiving_);
   const Status over = link->status();
-  if (const auto silent = SilentNode(over)) held.add_silent(*silent);
+  for (const int node : SilentNodes(over)) held.add_silent(static_cast<uint32_t>(node));
   held.set_why(Printable(Message(over), kMostWhy));
   if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
   held.set_checkpoint(checkpoint_due_);

@@ -5,7 +5,7 @@
                        [--transport ucx|grpc] [--ringwood PROGRAM]
 
 cut    the data plane of one host is dropped both ways while control lives: a new job each time; the host's
-       rank must be named within the failure timeout and the slack (1 s)
+       rank or server must be named within the failure timeout and the slack (1 s)
 blip   one host has no network at all for these shares (0.5, 0.8, 0.9) of the outage that is tolerated (two
        fifths of the failure timeout): N of each, one after the other in one job, which must commit further steps
 
@@ -197,7 +197,7 @@ def started(job):
 
 
 def cut(hosts, options, folder):
-    """Seconds until the rank whose data plane is cut off was named; None if it was not."""
+    """Seconds until one of the host whose data plane is cut off was named; None if none was."""
     job = Job(hosts, options, folder)
     try:
         coordinator = started(job)
@@ -205,7 +205,7 @@ def cut(hosts, options, folder):
         hosts.cut_data(VICTIM, coordinator)
         begin = time.monotonic()
         # Its end, with the name and what is wrong with it; that a step stands still is only a warning.
-        who = rf"rank {VICTIM} \(host {hosts.names[VICTIM]}\)"
+        who = rf"(rank|server) \d+ \(host {hosts.names[VICTIM]}\)"
         named, _ = job.wait_for(rf"{who} (has not answered|hears no peer)", 4 * options.failure_timeout, begin)
         if named is None or options.verbose:
             print(job.text())

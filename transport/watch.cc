@@ -3,19 +3,34 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace ringwood {
 namespace {
 
-constexpr int kAsks = 5;                            // a limit: the peer is asked each fifth of it
-constexpr char kSilent[] = "ringwood/silent-node";  // a payload: its number
+constexpr int kAsks = 5;                             // a limit: the peer is asked each fifth of it
+constexpr char kSilent[] = "ringwood/silent-nodes";  // a payload: their numbers, "3,4"
+
+std::string HostOf(const Peer& peer) {
+  return peer.host.empty() ? absl::StrCat("node ", peer.node) : peer.host;
+}
 
 }  // namespace
 
-Watch::Watch(const WatchLimits& limits, int self, const std::vector<int>& peers, TimePoint now)
+Watch::Watch(const WatchLimits& limits, int self, const std::vector<Peer>& peers, TimePoint now)
     : limits_(limits), self_(self), looked_(now) {
-  for (int peer : peers) peers_[peer].heard = now;
+  for (const Peer& peer : peers) {
+    if (peer.node == self) {
+      host_ = HostOf(peer);
+      continue;
+    }
+    State& state = peers_[peer.node];
+    state.host = HostOf(peer);
+    state.heard = now;
+  }
 }
 
 void Watch::Heard(int peer, TimePoint now) {
@@ -28,7 +43,10 @@ void Watch::Heard(int peer, TimePoint now) {
 void Watch::Forget(int peer) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
-  if (found->second.ever) departed_ = std::max(departed_, found->second.heard);
+  if (const State& peer = found->second; peer.ever) {
+    TimePoint& departed = departed_[peer.host];
+    departed = std::max(departed, peer.heard);
+  }
   peers_.erase(found);
 }
 
@@ -49,17 +67,21 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
   const Duration pause = limits_.silence / kAsks;
   Decision decision;
   bool suspicion = false;
+  std::set<std::string> suspects;  // hosts
   for (auto& [node, peer] : peers_) {
     peer.heard = std::min(now, peer.heard + ours);
     peer.since = std::min(now, peer.since + ours);
     if (awaited.count(node) != 0 && !peer.awaited) peer.since = now;
     peer.awaited = awaited.count(node) != 0;
-    suspicion |= peer.awaited && peer.ever && Quiet(peer, now) >= limits_.silence / 2;
+    if (!peer.awaited || !peer.ever || Quiet(peer, now) < limits_.silence / 2) continue;
+    suspicion = true;
+    if (peer.host != host_) suspects.insert(peer.host);
   }
   for (auto& [node, peer] : peers_) {
     const Duration limit = peer.ever ? limits_.silence : std::max(limits_.silence, limits_.start);
     if (peer.awaited && Quiet(peer, now) >= limit) {
-      decision.failed.push_back({node, Alone(node, now), peer.ever});
+      decision.failed.push_back({node, OthersThan(node, now), peer.ever, peer.host != host_,
+                                 SilentNeighbours(node, now)});
       continue;
     }
     const bool quiet = peer.awaited ? Quiet(peer, now) >= pause : now - peer.heard >= pause;
@@ -68,38 +90,68 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
       decision.ask.push_back(node);
     }
   }
-  if (suspicion) AskStrangers(now, &decision);
+  if (suspicion) AskStrangers(std::move(suspects), now, &decision);
   for (const Failed& failed : decision.failed) peers_.erase(failed.peer);
   return decision;
 }
 
 // A peer that noticed the same silence a moment earlier may have left already; it counts as heard
 // until then.
-bool Watch::Alone(int failed, TimePoint now) const {
-  if (peers_.size() < 2 || now - departed_ < limits_.silence / 2) return false;
-  return std::none_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
-    return entry.first != failed && Lives(entry.second, now);
-  });
+Watch::Others Watch::OthersThan(int failed, TimePoint now) const {
+  const std::string& host = peers_.at(failed).host;
+  const bool abroad = host != host_;
+  Others others = Others::kNone;
+  for (const auto& [node, peer] : peers_) {
+    if (node == failed || (abroad && peer.host == host_)) continue;
+    if (Lives(peer, now)) return Others::kAnswer;
+    if (!abroad || peer.host != host) others = Others::kSilent;
+  }
+  for (const auto& [from, heard] : departed_) {
+    const bool tells = !abroad || from != host_;
+    if (tells && now - heard < limits_.silence / 2) return Others::kAnswer;
+  }
+  return others;
+}
+
+std::vector<int> Watch::SilentNeighbours(int failed, TimePoint now) const {
+  const std::string& host = peers_.at(failed).host;
+  std::vector<int> silent;
+  const auto departed = departed_.find(host);
+  const bool left = departed != departed_.end() && now - departed->second < limits_.silence / 2;
+  if (host == host_ || left) return silent;
+  for (const auto& [node, peer] : peers_) {
+    if (node == failed || peer.host != host || !peer.ever) continue;
+    if (Lives(peer, now)) return {};
+    silent.push_back(node);
+  }
+  return silent;
 }
 
 // Begins with the peers numbered after this node, so that nodes which suspect the same peer ask
-// different ones. Each is asked once per limit, and a few at a time: one that has not answered by
-// the next turn is no witness.
-void Watch::AskStrangers(TimePoint now, Decision* decision) {
-  const Duration pause = limits_.silence / kAsks;
+// different ones, and with hosts of which nobody was asked. Each is asked once per limit, and a few
+// at a time: one that has not answered by the next turn is no witness.
+void Watch::AskStrangers(std::set<std::string> suspects, TimePoint now, Decision* decision) {
+  if (!suspects.empty()) suspects.insert(host_);
+  std::set<std::string> tried;  // hosts
   int witnesses = 0;
   for (const auto& [node, peer] : peers_) {
-    const bool asked = !peer.ever && !peer.awaited && now - peer.asked < pause;
-    witnesses += Lives(peer, now) || asked;
+    if (suspects.count(peer.host) != 0) continue;
+    const bool asked = !peer.ever && !peer.awaited && now - peer.asked < limits_.silence;
+    if (asked) tried.insert(peer.host);
+    witnesses += Lives(peer, now) || (asked && now - peer.asked < limits_.silence / kAsks);
   }
-  auto next = peers_.upper_bound(self_);
-  for (size_t i = 0; i < peers_.size() && witnesses < kWitnesses; ++i, ++next) {
-    if (next == peers_.end()) next = peers_.begin();
-    State& peer = next->second;
-    if (peer.ever || peer.awaited || now - peer.asked < limits_.silence) continue;
-    peer.asked = now;
-    decision->ask.push_back(next->first);
-    ++witnesses;
+  for (const bool again : {false, true}) {
+    auto next = peers_.upper_bound(self_);
+    for (size_t i = 0; i < peers_.size() && witnesses < kWitnesses; ++i, ++next) {
+      if (next == peers_.end()) next = peers_.begin();
+      State& peer = next->second;
+      if (peer.ever || peer.awaited || now - peer.asked < limits_.silence) continue;
+      if (suspects.count(peer.host) != 0 || (!again && tried.count(peer.host) != 0)) continue;
+      peer.asked = now;
+      tried.insert(peer.host);
+      decision->ask.push_back(next->first);
+      ++witnesses;
+    }
   }
 }
 
@@ -111,31 +163,41 @@ Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>
     return Accusing(TimedOut(absl::StrFormat("%s was not heard on the data plane within %.1f s: "
                                              "does a firewall drop packets to its data port?",
                                              peer, start)),
-                    failed.peer);
+                    {failed.peer});
   }
-  if (failed.alone) {
-    return Accusing(
-        TimedOut(absl::StrFormat("%s hears no peer on the data plane any more, for %.1f s not even "
-                                 "%s: its network is cut off",
-                                 label(self_), seconds, peer)),
-        self_);
+  if (failed.others == Others::kSilent) {
+    return Accusing(TimedOut(absl::StrFormat("%s hears no peer%s on the data plane any more, for "
+                                             "%.1f s not even %s: its network is cut off",
+                                             label(self_), failed.abroad ? " of another host" : "",
+                                             seconds, peer)),
+                    {self_});
   }
-  return Accusing(
-      TimedOut(absl::StrFormat(
-          "%s has not answered on the data plane for %.1f s%s: its network is cut off, or it hangs",
-          peer, seconds, peers_.empty() ? "" : " while others did")),
-      failed.peer);
+  std::string text =
+      absl::StrFormat("%s has not answered on the data plane for %.1f s", peer, seconds);
+  if (failed.others == Others::kAnswer) text += " while others did";
+  if (!failed.neighbours.empty()) text += ", nor has anybody else of its host";
+  text += ": ";
+  if (failed.abroad)
+    text += failed.others == Others::kAnswer ? "its network" : "its network or ours";
+  if (failed.abroad) text += " is cut off, or ";
+  std::vector<int> silent = {failed.peer};
+  silent.insert(silent.end(), failed.neighbours.begin(), failed.neighbours.end());
+  return Accusing(TimedOut(text + "it hangs"), silent);
 }
 
-Status Accusing(Status status, int node) {
-  status.SetPayload(kSilent, absl::Cord(std::to_string(node)));
+Status Accusing(Status status, const std::vector<int>& nodes) {
+  status.SetPayload(kSilent, absl::Cord(absl::StrJoin(nodes, ",")));
   return status;
 }
 
-std::optional<int> SilentNode(const Status& status) {
+std::vector<int> SilentNodes(const Status& status) {
+  std::vector<int> nodes;
   const auto payload = status.GetPayload(kSilent);
-  if (!payload) return std::nullopt;
-  return std::atoi(std::string(*payload).c_str());
+  if (!payload) return nodes;
+  for (const auto number : absl::StrSplit(std::string(*payload), ',')) {
+    nodes.push_back(std::atoi(std::string(number).c_str()));
+  }
+  return nodes;
 }
 
 }  // namespace ringwood

@@ -9,6 +9,11 @@
 // Others are those that were heard; where fewer than kWitnesses of them live, also peers that were
 // never heard, because nothing needed a connection to them yet. To ask one is to connect to it.
 //
+// A host's network is tested by answers of other hosts alone: processes of one host reach each
+// other without it. Where a peer of another host is silent, those of a third can tell whose network
+// is cut off; where there are two hosts, nobody can. A peer whose host is not known counts as a
+// host by itself.
+//
 // A peer from which nothing is awaited may be silent for ever. One that was never heard, because
 // its process or connection is still starting, has the start's limit.
 #pragma once
@@ -22,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "transport/transport.h"
 
 namespace ringwood {
 
@@ -36,16 +42,25 @@ class Watch {
   static constexpr int kLooks = 40;
   static constexpr int kWitnesses = 2;
 
-  // `self` is the node that watches.
-  Watch(const WatchLimits& limits, int self, const std::vector<int>& peers, TimePoint now);
+  // `self` is the node that watches; `peers` may name it too.
+  Watch(const WatchLimits& limits, int self, const std::vector<Peer>& peers, TimePoint now);
 
   void Heard(int peer, TimePoint now);
   void Forget(int peer);  // it is gone: no message of it is expected
 
+  // What others say of a silent peer, or of this node.
+  enum class Others {
+    kAnswer,  // the peer is cut off, or it hangs
+    kSilent,  // all of them: this node is cut off
+    kNone,    // there are none who could tell
+  };
   struct Failed {
     int peer = 0;
-    bool alone = false;      // no other peer answers either: this node is cut off
+    Others others = Others::kNone;
     bool connected = false;  // it was heard before
+    bool abroad = true;      // on another host
+    // All others of its host from which something was heard before, where none of them answers.
+    std::vector<int> neighbours = {};
   };
   struct Decision {
     std::vector<int> ask;
@@ -55,12 +70,13 @@ class Watch {
   Decision Look(TimePoint now, const std::set<int>& awaited);
 
   Duration interval() const { return limits_.silence / kLooks; }
-  // "rank 2 (host h1) has not answered for 5.0 s while 3 others did"; TimedOut. SilentNode has the
-  // number.
+  // "rank 2 (host h1) has not answered on the data plane for 5.0 s while others did: …"; TimedOut.
+  // SilentNodes has whom it accuses.
   Status Reason(const Failed& failed, const std::function<std::string(int)>& label) const;
 
  private:
   struct State {
+    std::string host;
     TimePoint heard;
     bool ever = false;  // heard
     bool awaited = false;
@@ -70,19 +86,22 @@ class Watch {
 
   Duration Quiet(const State& peer, TimePoint now) const;
   bool Lives(const State& peer, TimePoint now) const;
-  bool Alone(int failed, TimePoint now) const;
-  void AskStrangers(TimePoint now, Decision* decision);
+  Others OthersThan(int failed, TimePoint now) const;
+  std::vector<int> SilentNeighbours(int failed, TimePoint now) const;
+  void AskStrangers(std::set<std::string> suspects, TimePoint now, Decision* decision);
 
   const WatchLimits limits_;
   const int self_;
+  std::string host_;
   std::map<int, State> peers_;
   TimePoint looked_;
-  TimePoint departed_;  // when one that was forgotten was last heard
+  std::map<std::string, TimePoint>
+      departed_;  // by host, when one that was forgotten was last heard
 };
 
-// An error that accuses a node: a peer that gave no sign of life or cannot be reached, or this node
-// itself where it heard none.
-Status Accusing(Status status, int node);
-std::optional<int> SilentNode(const Status& status);  // whom it accuses
+// An error that accuses nodes: a peer that gave no sign of life or cannot be reached, before others
+// of its host that do not answer either, or this node itself where it heard none.
+Status Accusing(Status status, const std::vector<int>& nodes);
+std::vector<int> SilentNodes(const Status& status);  // whom it accuses; mostly nobody
 
 }  // namespace ringwood

@@ -97,7 +97,7 @@ class ReducerNode::Life {
   bool Serves(const v1::Activated& activated) const;
   Status Serve(const v1::Activated& activated);
   void Troubled(const Status& why);
-  void Unheard(uint32_t node, const Status& why);
+  void Unheard(const std::vector<int>& nodes, const Status& why);
   void Again(const Status& why, bool at_once);
   void EndDrained();
   void CloseEpoch(const Status& why);
@@ -289,9 +289,8 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
 void ReducerNode::Life::Troubled(const Status& why) {
   if (IsOurNews(why)) {
     Log(LogLevel::kError, "tree_failed", "tree: " + Message(why));
-    if (const auto silent = SilentNode(why); silent && welcome_->elastic()) {
-      return Unheard(static_cast<uint32_t>(*silent), why);
-    }
+    const std::vector<int> silent = SilentNodes(why);
+    if (!silent.empty() && welcome_->elastic()) return Unheard(silent, why);
     return attendance_->Leave(true, Message(why));
   }
   Log(LogLevel::kDebug, "tree: " + Message(why));
@@ -303,11 +302,11 @@ void ReducerNode::Life::Troubled(const Status& why) {
 }
 
 // As a worker does: it joins again and says whom it waited for in vain, who then stays apart.
-void ReducerNode::Life::Unheard(uint32_t node, const Status& why) {
+void ReducerNode::Life::Unheard(const std::vector<int>& nodes, const Status& why) {
   unheard_.emplace();
   unheard_->set_job(welcome_->job());
   unheard_->set_epoch(welcome_->epoch());
-  unheard_->add_silent(node);
+  for (const int node : nodes) unheard_->add_silent(static_cast<uint32_t>(node));
   Again(Unavailable(Message(why)), true);
 }
 

@@ -77,7 +77,10 @@ v1::JoinRequest JoinOf(const Line& line) {
   if (line.has("due")) request.mutable_held()->set_checkpoint(true);
   if (line.has("ending")) request.mutable_held()->set_ending(true);
   if (line.has("left")) request.mutable_held()->add_left(line.number("left", 0));
-  if (line.has("silent")) request.mutable_held()->add_silent(line.number("silent", 0));
+  std::istringstream silent(line.text("silent", ""));
+  for (std::string node; std::getline(silent, node, ',');) {
+    request.mutable_held()->add_silent(static_cast<uint32_t>(std::stoul(node)));
+  }
   return request;
 }
 

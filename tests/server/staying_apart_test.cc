@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "server/coordinator/patience/apart.h"
 #include "server/coordinator/patience/cut_off.h"
 #include "tests/base/at.h"
@@ -12,27 +15,48 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+// Members each of its own host.
+std::vector<std::string> Hosts(size_t count) { return std::vector<std::string>(count); }
+
 TEST(CutOff, WhoeverIsComplainedOfStaysApart) {
-  EXPECT_THAT(CutOff(4, {}), IsEmpty());
-  EXPECT_THAT(CutOff(4, {{3, 1}}), ElementsAre(1));
-  EXPECT_THAT(CutOff(4, {{1, 3}}), ElementsAre(3));
-  EXPECT_THAT(CutOff(2, {{0, 1}, {1, 0}}), ElementsAre(1));
+  EXPECT_THAT(CutOff(Hosts(4), {}), IsEmpty());
+  EXPECT_THAT(CutOff(Hosts(4), {{3, 1}}), ElementsAre(1));
+  EXPECT_THAT(CutOff(Hosts(4), {{1, 3}}), ElementsAre(3));
+  EXPECT_THAT(CutOff(Hosts(2), {{0, 1}, {1, 0}}), ElementsAre(1));
 }
 
 TEST(CutOff, WhoHearsNobodyStaysApart) {
-  EXPECT_THAT(CutOff(4, {{2, 2}}), ElementsAre(2));
-  EXPECT_THAT(CutOff(4, {{2, 2}, {3, 2}, {2, 1}}), ElementsAre(2));
+  EXPECT_THAT(CutOff(Hosts(4), {{2, 2}}), ElementsAre(2));
+  EXPECT_THAT(CutOff(Hosts(4), {{2, 2}, {3, 2}, {2, 1}}), ElementsAre(2));
   // Nobody hears anybody: one of them goes on.
-  EXPECT_THAT(CutOff(3, {{0, 0}, {1, 1}, {2, 2}}), ElementsAre(1, 2));
-  EXPECT_THAT(CutOff(1, {{0, 0}}), IsEmpty());
+  EXPECT_THAT(CutOff(Hosts(3), {{0, 0}, {1, 1}, {2, 2}}), ElementsAre(1, 2));
+  EXPECT_THAT(CutOff(Hosts(1), {{0, 0}}), IsEmpty());
 }
 
 TEST(CutOff, AsFewAsPossible) {
   // Rank 1 neither hears nor reaches three others: it is rank 1, not the three.
-  EXPECT_THAT(CutOff(5, {{1, 0}, {1, 2}, {4, 1}}), ElementsAre(1));
+  EXPECT_THAT(CutOff(Hosts(5), {{1, 0}, {1, 2}, {4, 1}}), ElementsAre(1));
   // Two halves.
-  EXPECT_THAT(CutOff(4, {{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 0}, {2, 1}, {3, 0}, {3, 1}}),
+  EXPECT_THAT(CutOff(Hosts(4), {{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 0}, {2, 1}, {3, 0}, {3, 1}}),
               ElementsAre(2, 3));
+}
+
+// A host whose network is cut off stays apart as a whole, whoever noticed it.
+TEST(CutOff, AHostStaysApartAsAWhole) {
+  const std::vector<std::string> hosts = {"a", "b", "c", "a", "b", "c"};
+  EXPECT_THAT(CutOff(hosts, {{1, 1}}), ElementsAre(1, 4));
+  EXPECT_THAT(CutOff(hosts, {{0, 4, true}}), ElementsAre(1, 4));
+  EXPECT_THAT(CutOff(hosts, {{0, 4, true}, {3, 1, true}, {4, 4}, {1, 1}}), ElementsAre(1, 4));
+  EXPECT_THAT(CutOff(hosts, {{0, 4}}), ElementsAre(4)) << "one process of it hangs";
+  EXPECT_THAT(CutOff(hosts, {{0, 4}, {2, 2}}), ElementsAre(2, 4, 5)) << "and another is cut off";
+  EXPECT_THAT(CutOff(hosts, {{0, 4}, {1, 1}}), ElementsAre(1, 4)) << "its host is cut off";
+}
+
+TEST(CutOff, OfTwoHostsTheSmallerStaysApart) {
+  EXPECT_THAT(CutOff({"a", "b", "b"}, {{0, 1, true}}), ElementsAre(0));
+  EXPECT_THAT(CutOff({"a", "a", "b"}, {{2, 0, true}}), ElementsAre(2));
+  EXPECT_THAT(CutOff({"a", "a", "b", "b"}, {{2, 0, true}}), ElementsAre(2, 3));
+  EXPECT_THAT(CutOff({"a", "a", "a"}, {{0, 0}}), ElementsAre(0)) << "one host: its processes";
 }
 
 class CutOffsTest : public ::testing::Test {
@@ -41,7 +65,7 @@ class CutOffsTest : public ::testing::Test {
 
   std::vector<size_t> Judge(double at) {
     sentences_ = 0;
-    const CutOffs::Verdict verdict = apart_.Judge({10, 11, 12}, TimePoint() + Seconds(at));
+    const CutOffs::Verdict verdict = apart_.Judge({{10}, {11}, {12}}, TimePoint() + Seconds(at));
     for (const auto& [member, length] : verdict.sentences) {
       ++sentences_;
       length_ = ToSeconds(length);
@@ -49,7 +73,7 @@ class CutOffsTest : public ::testing::Test {
     return verdict.apart;
   }
   void Hear(uint64_t from, uint32_t node, double at) {
-    EXPECT_TRUE(apart_.Hear(from, 1, node, TimePoint() + Seconds(at)));
+    EXPECT_TRUE(apart_.Hear(from, 1, node, false, TimePoint() + Seconds(at)));
   }
   double Until(uint64_t member) { return ToSeconds(apart_.Until(member) - TimePoint()); }
 
@@ -81,8 +105,8 @@ TEST_F(CutOffsTest, WhomNobodyReachesIsFoundAndWhomItBlamedIsFree) {
 }
 
 TEST_F(CutOffsTest, OnlyTheEpochThatBeganLastCounts) {
-  EXPECT_FALSE(apart_.Hear(10, 2, 1, TimePoint() + Seconds(100)));
-  EXPECT_FALSE(apart_.Hear(10, 1, 3, TimePoint() + Seconds(100)));
+  EXPECT_FALSE(apart_.Hear(10, 2, 1, false, TimePoint() + Seconds(100)));
+  EXPECT_FALSE(apart_.Hear(10, 1, 3, false, TimePoint() + Seconds(100)));
   EXPECT_THAT(Judge(100), IsEmpty());
 }
 
@@ -93,7 +117,7 @@ TEST_F(CutOffsTest, AStepTogetherEndsWhatWasSaidBefore) {
   apart_.Worked();
   EXPECT_THAT(Judge(109), ElementsAre(2));  // it was not there
   apart_.Begin(3, {10, 11, 12});
-  EXPECT_TRUE(apart_.Hear(11, 3, 0, TimePoint() + Seconds(120)));
+  EXPECT_TRUE(apart_.Hear(11, 3, 0, false, TimePoint() + Seconds(120)));
   apart_.Worked();  // not what was said since
   EXPECT_THAT(Judge(120), ElementsAre(0));
   EXPECT_EQ(Until(12), 0);

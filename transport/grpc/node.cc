@@ -47,7 +47,7 @@ Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
     way.peer = peer;
     way.endpoint = endpoint;
   }
-  StartWatch(limits);
+  StartWatch(peers, limits);
   for (const auto& [id, stranger] : std::map<uint64_t, Stranger>(strangers_)) {
     if (!stranger.hello.empty()) Greeted(id, stranger.hello);
   }
@@ -245,7 +245,7 @@ void GrpcNode::Lose(uint64_t id, const std::string& why) {
   const int peer = found->second.peer();
   const Status reason = Unavailable(inbox_->Label(peer) + ": " + why);
   // A peer that had answered could be reached: only one that never did is accused.
-  FailPeer(peer, HasHeard(peer) ? reason : Accusing(reason, peer));
+  FailPeer(peer, HasHeard(peer) ? reason : Accusing(reason, {peer}));
   Schedule();
 }
 
@@ -283,10 +283,8 @@ void GrpcNode::Close(const Status& reason) {
   if (listener_ != nullptr) listener_->Close(kCloseSeconds);
 }
 
-void GrpcNode::StartWatch(const FabricLimits& limits) {
+void GrpcNode::StartWatch(const std::vector<Peer>& peers, const FabricLimits& limits) {
   if (limits.silence_seconds <= 0) return;
-  std::vector<int> peers;
-  for (const auto& [node, way] : ways_) peers.push_back(node);
   watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)},
                  name_.self, peers, Now());
   LookOn();

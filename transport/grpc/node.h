@@ -74,7 +74,7 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   void Lose(uint64_t id, const std::string& why);  // its peer, unless that has failed before
   bool HasHeard(int peer) const;
   void FailPeer(int peer, const Status& reason);
-  void StartWatch(const FabricLimits& limits);
+  void StartWatch(const std::vector<Peer>& peers, const FabricLimits& limits);
   void LookOn();
   void Look();
   void Heard(int peer);

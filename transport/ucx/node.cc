@@ -61,7 +61,7 @@ Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
   sender_.Join(inbox_.get());
   receiver_.Join(inbox_.get());
   RW_RETURN_IF_ERROR(wiring_.Join(self_, peers, inbox_.get()));
-  StartWatch(limits);
+  StartWatch(peers, limits);
   wiring_.ConnectToHigher();
   wiring_.AcceptRequests();
   receiver_.DeliverQueued();
@@ -170,10 +170,8 @@ void UcxNode::OnFarewell(const Frame& frame, std::span<const std::byte> text) {
   Lost(*link, ReadFarewell(frame.type, text, inbox_->Label(link->peer)));
 }
 
-void UcxNode::StartWatch(const FabricLimits& limits) {
+void UcxNode::StartWatch(const std::vector<Peer>& peers, const FabricLimits& limits) {
   if (limits.silence_seconds <= 0) return;
-  std::vector<int> peers;
-  for (const auto& [node, link] : wiring_.links()) peers.push_back(node);
   watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)}, self_,
                  peers, Now());
   LookOn();

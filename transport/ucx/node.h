@@ -60,7 +60,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   void OnFarewell(const Frame& frame, std::span<const std::byte> text);
   void OnNote(Note note, const Frame& frame, UcxLink& link);
 
-  void StartWatch(const FabricLimits& limits);
+  void StartWatch(const std::vector<Peer>& peers, const FabricLimits& limits);
   void LookOn();
   void Look();
 

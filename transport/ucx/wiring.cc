@@ -134,7 +134,7 @@ void UcxWiring::OnError(void* link, ucp_ep_h endpoint, ucs_status_t status) {
   // A peer that closed an established connection, or refused one, could be reached. (UCX 1.13 says
   // "timeout" for both; silent peers are the watch's.)
   const bool reached = broken->heard || status == UCS_ERR_REJECTED;
-  wiring->Break(*broken, reached ? reason : Accusing(reason, broken->peer));
+  wiring->Break(*broken, reached ? reason : Accusing(reason, {broken->peer}));
 }
 
 void UcxWiring::Break(UcxLink& link, const Status& reason) {

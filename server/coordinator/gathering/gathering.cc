@@ -224,9 +224,11 @@ void Gathering::KeepCallsTogether(uint64_t base_step, Outbox* out) {
 bool Gathering::SetApart(TimePoint now, Outbox* out) {
   const std::vector<Waiting*> members = room_.Members();
   if (!HearComplaints(members, now)) return false;
-  std::vector<uint64_t> incarnations;
-  for (const Waiting* member : members) incarnations.push_back(member->request.incarnation());
-  const CutOffs::Verdict verdict = cut_offs_.Judge(incarnations, now);
+  std::vector<CutOffs::Member> suspects;
+  for (const Waiting* member : members) {
+    suspects.push_back({member->request.incarnation(), member->request.host()});
+  }
+  const CutOffs::Verdict verdict = cut_offs_.Judge(suspects, now);
   for (Waiting* member : members) {
     member->apart_until = ApartUntil(member->request.incarnation());
   }
@@ -247,9 +249,9 @@ bool Gathering::HearComplaints(const std::vector<Waiting*>& members, TimePoint n
     if (!member->request.has_held()) continue;
     v1::Held* held = member->request.mutable_held();
     if (held->epoch() == record_.epoch() && held->round() > record_.base_step()) cut_offs_.Worked();
-    for (const uint32_t node : held->silent()) {
-      any |= cut_offs_.Hear(member->request.incarnation(), held->epoch(), node, now);
-    }
+    if (held->silent().empty()) continue;
+    any |= cut_offs_.Hear(member->request.incarnation(), held->epoch(), held->silent(0),
+                          held->silent_size() > 1, now);
     held->clear_silent();
   }
   return any;
