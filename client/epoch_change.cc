@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/units.h"
 
 namespace ringwood {
 namespace {
@@ -114,9 +115,10 @@ Status EpochChange::Agree(EpochLink* link) {
 
 void EpochChange::Say(const EpochLink& link, const std::string& why, Duration took) const {
   const Place& place = link.place();
-  const std::string line = absl::StrFormat(
-      "epoch %d: %d ranks and %d servers go on after step %d, %.3f s: %s", link.epoch(),
-      place.world, place.servers, worker_.steps->held_step(), ToSeconds(took), why);
+  const std::string line =
+      absl::StrFormat("epoch %d: %s and %s go on after step %d, %.3f s: %s", link.epoch(),
+                      FormatCount(place.world, "rank"), FormatCount(place.servers, "server"),
+                      worker_.steps->held_step(), ToSeconds(took), why);
   Log(place.rank == 0 ? LogLevel::kInfo : LogLevel::kDebug, line);
 }
 

@@ -185,9 +185,10 @@ void Membership::Begin(GatheredWorld world) {
       Committed{record.base_step(), {}}, now_, world.holders, world.regroups);
   out_.Add(action::Activate{record});
   out_.Say("epoch_begun",
-           absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",
-                           record.epoch(), record.job(), record.base_step(), record.world(),
-                           record.members_size() - static_cast<int>(record.world())));
+           absl::StrFormat(
+               "epoch %d of job %016x begins at step %d: %s, %s", record.epoch(), record.job(),
+               record.base_step(), FormatCount(static_cast<int>(record.world()), "worker"),
+               FormatCount(record.members_size() - static_cast<int>(record.world()), "server")));
   for (uint32_t node = 0; node < world.calls.size(); ++node) {
     out_.Reply(world.calls[node], epoch_->WelcomeTo(node));
   }

@@ -104,9 +104,10 @@ std::string StatusText(const v1::StatusResponse& status) {
   }
   for (const std::string& line : SlotLines(status)) add(line);
   if (status.has_plan()) {
-    add(absl::StrFormat("plan %d by %s: %d groups of %d tensors, %s a step predicted",
+    add(absl::StrFormat("plan %d by %s: %s of %s, %s a step predicted",
                         status.plan().generation() + 1, status.plan().planner(),
-                        status.plan().groups(), status.plan().tensors(),
+                        FormatCount(static_cast<int>(status.plan().groups()), "group"),
+                        FormatCount(static_cast<int>(status.plan().tensors()), "tensor"),
                         FormatSeconds(status.plan().predicted_seconds())));
   }
   add(CheckpointLine(status));

@@ -183,7 +183,7 @@ class Job:
     def reducers_of_the_epoch(self):
         """How many, by what the coordinator has said last."""
         logs = sorted(self.folder.glob("coordinator.*.log"), key=lambda path: path.stat().st_mtime)
-        said = re.findall(r"begins at step .* (\d+) servers", logs[-1].read_text())
+        said = re.findall(r"begins at step .* (\d+) servers?", logs[-1].read_text())
         return int(said[-1]) if said else None
 
     def start_rank(self, rank):

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/units.h"
 
 namespace ringwood {
 namespace {
@@ -69,9 +70,9 @@ Status WaitingRoom::AdmitReducer(const v1::JoinRequest& request) const {
   if (index < static_cast<uint32_t>(options_.servers)) return OkStatus();
   if (index >= kFirstOfRanks && index - kFirstOfRanks < kMaxWorld) return OkStatus();
   return Invalid(absl::StrFormat(
-      "%s: this job has %d servers, numbered from 0: start the coordinator with --servers %d "
+      "%s: this job has %s, numbered from 0: start the coordinator with --servers %d "
       "or give another index",
-      LabelOf(request), options_.servers, index + 1));
+      LabelOf(request), FormatCount(options_.servers, "server"), index + 1));
 }
 
 Status WaitingRoom::AdmitWorker(const v1::JoinRequest& request) const {

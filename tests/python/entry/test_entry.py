@@ -181,7 +181,7 @@ def test_the_first_rank_of_each_host_without_a_server_starts_a_reducer(servers, 
                  "-c", OF_THREE_HOSTS, "sh", sys.executable, script], TMPDIR=str(tmp_path))
     started = sorted(line for line in ended.output.splitlines() if "has started" in line)
     assert started == [f"rank {rank} has started {0 if servers else int(rank in (2, 4))}" for rank in range(5)], ended.output
-    assert ended.output.count(f"begins at step 0: 5 workers, {1 if servers else 3} servers") == 2, ended.output
+    assert ended.output.count(f"begins at step 0: 5 workers, {'1 server' if servers else '3 servers'}") == 2, ended.output
     wait_until_nothing_is_left(tmp_path)
 
 
