@@ -27,4 +27,10 @@ constexpr double PongWithinSeconds(double failure_timeout) {
 }
 static_assert(PongWithinSeconds(5) >= 2 * 0.9 * ToleratedOutageSeconds(5) + 0.2);
 
+// Seconds that a peer has until it is heard first, where an epoch goes on with processes that run:
+// they only connect. (A job that begins waits longer: processes still start, many at a time.)
+constexpr double ConnectWithinSeconds(double failure_timeout) {
+  return std::max(10.0, 3 * failure_timeout);
+}
+
 }  // namespace ringwood

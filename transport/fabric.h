@@ -30,7 +30,8 @@ struct FabricLimits {
   // The failure timeout: an awaited peer that stays silent for so long, though it was asked for a
   // sign of life, has failed. 0: peers are not watched.
   double silence_seconds = 0;
-  // The same for a peer that was never heard: its process or connection is still starting.
+  // The same for a peer that was never heard, unless it is on trial: its process or connection is
+  // still starting.
   double start_seconds = 60;
   // For transports that connect on demand: the number of peers to which a connection must be
   // possible. Connections to others are made as long as descriptors last.

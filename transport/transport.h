@@ -27,6 +27,8 @@ struct Peer {
   // Whom its certificate names, where connections have any; kAnySlot: anyone of that role.
   IdentityRole role = IdentityRole::kRank;
   int slot = kAnySlot;
+  // It was not heard in an earlier epoch: to be heard first it has as long as to be heard again.
+  bool on_trial = false;
 };
 
 struct TransportCounters {

@@ -29,6 +29,7 @@ Watch::Watch(const WatchLimits& limits, int self, const std::vector<Peer>& peers
     }
     State& state = peers_[peer.node];
     state.host = HostOf(peer);
+    state.on_trial = peer.on_trial;
     state.heard = now;
   }
 }
@@ -54,6 +55,11 @@ Duration Watch::Quiet(const State& peer, TimePoint now) const {
   return now - std::max(peer.heard, peer.since);
 }
 
+Duration Watch::LimitOf(const State& peer) const {
+  const bool short_limit = peer.ever || peer.on_trial;
+  return short_limit ? limits_.silence : std::max(limits_.silence, limits_.start);
+}
+
 bool Watch::Lives(const State& peer, TimePoint now) const {
   return peer.ever && now - peer.heard < limits_.silence / 2;
 }
@@ -73,15 +79,14 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
     peer.since = std::min(now, peer.since + ours);
     if (awaited.count(node) != 0 && !peer.awaited) peer.since = now;
     peer.awaited = awaited.count(node) != 0;
-    if (!peer.awaited || !peer.ever || Quiet(peer, now) < limits_.silence / 2) continue;
+    if (!peer.awaited || Quiet(peer, now) < LimitOf(peer) / 2) continue;
     suspicion = true;
     if (peer.host != host_) suspects.insert(peer.host);
   }
   for (auto& [node, peer] : peers_) {
-    const Duration limit = peer.ever ? limits_.silence : std::max(limits_.silence, limits_.start);
-    if (peer.awaited && Quiet(peer, now) >= limit) {
+    if (peer.awaited && Quiet(peer, now) >= LimitOf(peer)) {
       decision.failed.push_back({node, OthersThan(node, now), peer.ever, peer.host != host_,
-                                 SilentNeighbours(node, now)});
+                                 LimitOf(peer), SilentNeighbours(node, now)});
       continue;
     }
     const bool quiet = peer.awaited ? Quiet(peer, now) >= pause : now - peer.heard >= pause;
@@ -90,6 +95,7 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
       decision.ask.push_back(node);
     }
   }
+  AskNeighbours(suspects, now, &decision);
   if (suspicion) AskStrangers(std::move(suspects), now, &decision);
   for (const Failed& failed : decision.failed) peers_.erase(failed.peer);
   return decision;
@@ -120,11 +126,24 @@ std::vector<int> Watch::SilentNeighbours(int failed, TimePoint now) const {
   const bool left = departed != departed_.end() && now - departed->second < limits_.silence / 2;
   if (host == host_ || left) return silent;
   for (const auto& [node, peer] : peers_) {
-    if (node == failed || peer.host != host || !peer.ever) continue;
+    const bool asked = peer.ever || peer.awaited || peer.asked != TimePoint();
+    if (node == failed || peer.host != host || !asked) continue;
     if (Lives(peer, now)) return {};
     silent.push_back(node);
   }
   return silent;
+}
+
+// Does a process hang, or does nobody of its host answer?
+void Watch::AskNeighbours(const std::set<std::string>& suspects, TimePoint now,
+                          Decision* decision) {
+  std::map<std::string, int> witnesses;
+  for (auto& [node, peer] : peers_) {
+    if (suspects.count(peer.host) == 0 || peer.ever || peer.awaited) continue;
+    if (++witnesses[peer.host] > kWitnesses || now - peer.asked < limits_.silence) continue;
+    peer.asked = now;
+    decision->ask.push_back(node);
+  }
 }
 
 // Begins with the peers numbered after this node, so that nodes which suspect the same peer ask
@@ -156,33 +175,37 @@ void Watch::AskStrangers(std::set<std::string> suspects, TimePoint now, Decision
 }
 
 Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>& label) const {
-  const double seconds = ToSeconds(limits_.silence);
+  const double seconds = ToSeconds(failed.limit);
   const std::string peer = label(failed.peer);
-  if (!failed.connected) {
-    const double start = ToSeconds(std::max(limits_.silence, limits_.start));
-    return Accusing(TimedOut(absl::StrFormat("%s was not heard on the data plane within %.1f s: "
-                                             "does a firewall drop packets to its data port?",
-                                             peer, start)),
-                    {failed.peer});
-  }
   if (failed.others == Others::kSilent) {
-    return Accusing(TimedOut(absl::StrFormat("%s hears no peer%s on the data plane any more, for "
-                                             "%.1f s not even %s: its network is cut off",
-                                             label(self_), failed.abroad ? " of another host" : "",
-                                             seconds, peer)),
-                    {self_});
+    const char* const abroad = failed.abroad ? " of another host" : "";
+    return Accusing(
+        TimedOut(
+            failed.connected
+                ? absl::StrFormat("%s hears no peer%s on the data plane any more, for %.1f s "
+                                  "not even %s: its network is cut off",
+                                  label(self_), abroad, seconds, peer)
+                : absl::StrFormat("%s has heard no peer%s on the data plane within %.1f s, "
+                                  "not even %s: does a firewall drop packets to its data port?",
+                                  label(self_), abroad, seconds, peer)),
+        {self_});
   }
-  std::string text =
-      absl::StrFormat("%s has not answered on the data plane for %.1f s", peer, seconds);
-  if (failed.others == Others::kAnswer) text += " while others did";
-  if (!failed.neighbours.empty()) text += ", nor has anybody else of its host";
+  std::string text = peer + (failed.connected ? " has not answered on the data plane for "
+                                              : " was not heard on the data plane within ");
+  absl::StrAppendFormat(&text, "%.1f s", seconds);
+  const bool others = failed.others == Others::kAnswer;
+  if (others && failed.connected) text += " while others did";
+  if (!failed.neighbours.empty()) text += ", nor anybody else of its host";
   text += ": ";
-  if (failed.abroad)
-    text += failed.others == Others::kAnswer ? "its network" : "its network or ours";
-  if (failed.abroad) text += " is cut off, or ";
+  if (!failed.connected) {
+    text += "does a firewall drop packets to its data port?";
+  } else {
+    if (failed.abroad) text += others ? "its network" : "its network or ours";
+    text += failed.abroad ? " is cut off, or it hangs" : "it hangs";
+  }
   std::vector<int> silent = {failed.peer};
   silent.insert(silent.end(), failed.neighbours.begin(), failed.neighbours.end());
-  return Accusing(TimedOut(text + "it hangs"), silent);
+  return Accusing(TimedOut(text), silent);
 }
 
 Status Accusing(Status status, const std::vector<int>& nodes) {

@@ -15,7 +15,7 @@
 // host by itself.
 //
 // A peer from which nothing is awaited may be silent for ever. One that was never heard, because
-// its process or connection is still starting, has the start's limit.
+// its process or connection is still starting, has the start's limit, unless it is on trial.
 #pragma once
 
 #include <functional>
@@ -59,7 +59,8 @@ class Watch {
     Others others = Others::kNone;
     bool connected = false;  // it was heard before
     bool abroad = true;      // on another host
-    // All others of its host from which something was heard before, where none of them answers.
+    Duration limit{};        // of its silence
+    // All others of its host that were heard before or asked, where none of them answers.
     std::vector<int> neighbours = {};
   };
   struct Decision {
@@ -77,6 +78,7 @@ class Watch {
  private:
   struct State {
     std::string host;
+    bool on_trial = false;
     TimePoint heard;
     bool ever = false;  // heard
     bool awaited = false;
@@ -85,10 +87,12 @@ class Watch {
   };
 
   Duration Quiet(const State& peer, TimePoint now) const;
+  Duration LimitOf(const State& peer) const;
   bool Lives(const State& peer, TimePoint now) const;
   Others OthersThan(int failed, TimePoint now) const;
   std::vector<int> SilentNeighbours(int failed, TimePoint now) const;
   void AskStrangers(std::set<std::string> suspects, TimePoint now, Decision* decision);
+  void AskNeighbours(const std::set<std::string>& suspects, TimePoint now, Decision* decision);
 
   const WatchLimits limits_;
   const int self_;

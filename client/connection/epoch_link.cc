@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/silence.h"
 #include "base/text.h"
 #include "dense/collective.h"
 #include "proto/access.h"
@@ -140,8 +141,8 @@ Status EpochLink::Connect(Duration timeout) {
   std::vector<Peer> peers;
   for (const v1::Member& member : joined_.members()) {
     peers.push_back({static_cast<int>(member.node()), LabelOf(member), member.fabric_address(),
-                     member.host(), IdentityRoleOf(member.role()),
-                     static_cast<int>(member.rank())});
+                     member.host(), IdentityRoleOf(member.role()), static_cast<int>(member.rank()),
+                     member.on_trial()});
   }
   const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node()),
                        joined_.fabric_key()};
@@ -170,7 +171,9 @@ Status EpochLink::Connect(Duration timeout) {
       [this](const Status& failure, bool recovers) { Announce(failure, recovers); }));
   FabricLimits limits;
   limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);
-  limits.start_seconds = std::max(limits.start_seconds, ToSeconds(timeout));
+  limits.start_seconds = joined_.holders().empty()
+                             ? std::max(limits.start_seconds, ToSeconds(timeout))
+                             : ConnectWithinSeconds(silence);
   limits.needed_peers = FewestPeers(place_);
   return connection_->net()->Call(
       [this, name, peers, limits]() -> Status {

@@ -181,7 +181,7 @@ void Membership::Begin(GatheredWorld world) {
   reattachment_.reset();
   const v1::EpochRecord& record = world.record;
   epoch_ = std::make_unique<Epoch>(
-      options_, record, Roster(std::move(world.members), record.world()),
+      options_, record, Roster(std::move(world.members), record.world(), std::move(world.on_trial)),
       Committed{record.base_step(), {}}, now_, world.holders, world.regroups);
   out_.Add(action::Activate{record});
   out_.Say("epoch_begun",

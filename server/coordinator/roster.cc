@@ -51,6 +51,9 @@ void Roster::AddTo(v1::JoinResponse* welcome) const {
     member->set_fabric_address(members_[node].fabric_address());
     member->set_store_address(members_[node].store_address());
   }
+  for (const uint32_t node : on_trial_) {
+    welcome->mutable_members(static_cast<int>(node))->set_on_trial(true);
+  }
 }
 
 }  // namespace ringwood

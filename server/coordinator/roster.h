@@ -14,9 +14,9 @@ namespace ringwood {
 
 class Roster {
  public:
-  // In node order, `world` workers first. Labels name ranks.
-  Roster(std::vector<v1::JoinRequest> members, uint32_t world)
-      : members_(std::move(members)), world_(world) {}
+  // In node order, `world` workers first. Labels name ranks. `on_trial`: see v1::Member.
+  Roster(std::vector<v1::JoinRequest> members, uint32_t world, std::vector<uint32_t> on_trial = {})
+      : members_(std::move(members)), world_(world), on_trial_(std::move(on_trial)) {}
 
   uint32_t world() const { return world_; }  // workers
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
@@ -38,6 +38,7 @@ class Roster {
  private:
   std::vector<v1::JoinRequest> members_;
   uint32_t world_;
+  std::vector<uint32_t> on_trial_;
 };
 
 }  // namespace ringwood

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/silence.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
 #include "server/calls/member_label.h"
@@ -218,12 +219,15 @@ Status ReducerNode::Life::ConnectOn() {
     peers.push_back({static_cast<int>(member.node()),
                      MemberLabel(member.role(), member.rank(), member.host()),
                      member.fabric_address(), member.host(), IdentityRoleOf(member.role()),
-                     static_cast<int>(member.rank())});
+                     static_cast<int>(member.rank()), member.on_trial()});
   }
   const EpochName name{welcome_->job(), welcome_->epoch(), static_cast<int>(welcome_->node()),
                        welcome_->fabric_key()};
   FabricLimits limits;
   limits.silence_seconds = std::max(1.0, welcome_->failure_timeout_seconds());
+  if (!welcome_->holders().empty()) {
+    limits.start_seconds = ConnectWithinSeconds(limits.silence_seconds);
+  }
   RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, limits));
   return OkStatus();
 }

@@ -232,6 +232,11 @@ std::string Text(const v1::JoinResponse& joined) {
                           joined.base_step());
   if (joined.holders().empty()) return text;
   text += " holders=" + absl::StrJoin(joined.holders(), ",");
+  std::vector<uint32_t> on_trial;
+  for (const v1::Member& member : joined.members()) {
+    if (member.on_trial()) on_trial.push_back(member.node());
+  }
+  if (!on_trial.empty()) text += " trial=" + absl::StrJoin(on_trial, ",");
   if (joined.calls() != 0) text += absl::StrFormat(" calls=%d", joined.calls());
   if (joined.checkpoint()) text += " due";
   if (joined.ending()) text += " ending";

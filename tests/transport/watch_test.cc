@@ -182,10 +182,9 @@ TEST_F(WatchOfHosts, WhoHearsItsOwnHostAloneNamesItself) {
 
 TEST_F(WatchOfHosts, NamesAllOfAHostThatDoesNotAnswer) {
   EXPECT_THAT(Accused({2}, {1, 4, 5}), ElementsAre(2, 3));
-  EXPECT_EQ(
-      text_,
-      "rank 2 has not answered on the data plane for 10.0 s while others did, nor has anybody "
-      "else of its host: its network is cut off, or it hangs");
+  EXPECT_EQ(text_,
+            "rank 2 has not answered on the data plane for 10.0 s while others did, nor anybody "
+            "else of its host: its network is cut off, or it hangs");
 }
 
 TEST_F(WatchOfHosts, NamesOneProcessWhereOthersOfItsHostAnswer) {
@@ -220,8 +219,30 @@ class WatchOfTwoHosts : public WatchOfHosts {
 TEST_F(WatchOfTwoHosts, NobodyCanTellWhoseNetworkItIs) {
   EXPECT_THAT(Accused({2}, {1}), ElementsAre(2, 3));
   EXPECT_EQ(text_,
-            "rank 2 has not answered on the data plane for 10.0 s, nor has anybody else of its "
+            "rank 2 has not answered on the data plane for 10.0 s, nor anybody else of its "
             "host: its network or ours is cut off, or it hangs");
+}
+
+// From the beginning: whom a connection is awaited to, and others of its host that are asked.
+TEST_F(WatchTest, NamesAllOfAHostThatWasNeverHeard) {
+  Watch watch({Seconds(10), Seconds(60)}, 0, Nodes("aabbbbcc"), start_);
+  for (int peer : {1, 6, 7}) watch.Heard(peer, now_);
+  const auto failed = Play(watch, 100, {3}, {1, 6, 7});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_THAT(SilentNodes(watch.Reason(*failed, LabelOfRank)), ElementsAre(3, 2, 4));
+}
+
+TEST_F(WatchTest, WhoHasHeardNobodyNamesItself) {
+  Watch watch({Seconds(10), Seconds(60)}, 0, Nodes("aabbcc"), start_);
+  watch.Heard(1, now_);
+  const auto failed = Play(watch, 100, {2}, {1});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_NEAR(at(), 60, 0.51);
+  const Status reason = watch.Reason(*failed, LabelOfRank);
+  EXPECT_THAT(SilentNodes(reason), ElementsAre(0));
+  EXPECT_EQ(Message(reason),
+            "rank 0 has heard no peer of another host on the data plane within 60.0 s, not even "
+            "rank 2: does a firewall drop packets to its data port?");
 }
 
 // Rank 0 has spoken with rank 1 of its host and with rank 8 of the next; all of that host are
@@ -237,7 +258,8 @@ TEST_F(WatchTest, StrangersOfTheSuspectsHostAreNotAsked) {
   EXPECT_EQ(asked.count(16), 1u);  // the first of another host
   EXPECT_EQ(asked.count(24), 1u);  // and of a third
   EXPECT_EQ(asked.lower_bound(2), asked.find(8));
-  EXPECT_EQ(asked.upper_bound(8), asked.find(16));
+  EXPECT_EQ(asked.count(9) + asked.count(10), 2u);  // does their host answer at all?
+  EXPECT_EQ(asked.upper_bound(10), asked.find(16));
 }
 
 TEST_F(WatchTest, WhoWasNeverHeardHasTheLimitOfTheStart) {
@@ -247,6 +269,19 @@ TEST_F(WatchTest, WhoWasNeverHeardHasTheLimitOfTheStart) {
   EXPECT_NEAR(at(), 60, 0.51);
   EXPECT_NE(Message(watch_.Reason(*failed, LabelOfRank)).find("rank 1 was not heard"),
             std::string::npos);
+}
+
+TEST_F(WatchTest, WhoIsOnTrialHasTheLimitOfSilence) {
+  std::vector<Peer> nodes = Nodes("abc");
+  nodes[1].on_trial = true;
+  Watch watch({Seconds(10), Seconds(60)}, 0, nodes, start_);
+  watch.Heard(2, now_);
+  const auto failed = Play(watch, 100, {1}, {2});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_NEAR(at(), 10, 0.51);
+  EXPECT_EQ(Message(watch.Reason(*failed, LabelOfRank)),
+            "rank 1 was not heard on the data plane within 10.0 s: does a firewall drop packets to "
+            "its data port?");
 }
 
 TEST_F(WatchTest, SilenceBeginsWhenSomethingIsAwaited) {

@@ -334,6 +334,9 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
     GatheredWorld world{record_, {}, {}, holders_, regroups_};
     std::vector<uint64_t> incarnations;
     for (Waiting& candidate : candidates) {
+      if (cut_offs_.Until(candidate.request.incarnation()) != TimePoint()) {
+        world.on_trial.push_back(static_cast<uint32_t>(incarnations.size()));
+      }
       incarnations.push_back(candidate.request.incarnation());
       world.members.push_back(std::move(candidate.request));
       world.calls.push_back(candidate.call);

@@ -28,8 +28,9 @@ struct GatheredWorld {
   v1::EpochRecord record;
   std::vector<v1::JoinRequest> members;
   std::vector<CallId> calls;
-  std::vector<uint32_t> holders;  // nodes that have the base, where it is with members
-  bool regroups = false;          // it ends where they finish a step, for others that wait
+  std::vector<uint32_t> holders;        // nodes that have the base, where it is with members
+  bool regroups = false;                // it ends where they finish a step, for others that wait
+  std::vector<uint32_t> on_trial = {};  // nodes that were left out for their data plane
 };
 
 class Gathering {
