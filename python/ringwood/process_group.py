@@ -20,6 +20,7 @@ from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, 
 from .group.under_way import UnderWay
 from .group.watcher import Watcher
 from .group.work import Work
+from .interface.aside import aside
 from .untraced import untraced
 
 _REFUSED = {"recv_anysource": "receiving from any rank: name the source",
@@ -361,7 +362,7 @@ def create(options, _):
     key = joined.key("number")
     if rank == 0:
         store.set(key, str(joined.number()))
-    group = ProcessGroup(joined, ranks, rank, options.timeout, store, int(store.get(key)))
+    group = ProcessGroup(joined, ranks, rank, options.timeout, store, int(aside(store.get, key)))
     if joined.groups == 1:
         group.barrier().wait()  # the start is over: what comes now may take its time
     return group

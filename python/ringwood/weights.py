@@ -12,6 +12,7 @@ from ctypes import byref, c_char_p, c_int, c_void_p
 import numpy as np
 
 from .errors import InvalidError
+from .interface.aside import aside
 from .library import PulledItem, PulledState, PullOptions, load
 from .memory import DTYPES
 
@@ -36,16 +37,34 @@ def pull(server=None, items=None, job=None, timeout=60.0, *, newest_stored=False
 
 def pulled(make, server, items, job, timeout, newest_stored=False, rank=None, token=None):
     """`make`: (name, dtype as safetensors names it, shape) -> (array or tensor, its address)."""
-    library = load()
-    options = _options(server, items, job, timeout, newest_stored, rank, token)
-    handle = c_void_p()
-    library.check(library.waits.ringwood_pull(byref(options), byref(handle)))
-    try:
+    found = aside(_Pulled, load(), _options(server, items, job, timeout, newest_stored, rank, token))
+    state = found.state()
+    return state.step, dict(aside(found.read, index, make) for index in range(state.items))
+
+
+class _Pulled:
+    """A checkpoint that is held until nobody has this any more: a read that Ctrl-C left behind ends first."""
+
+    def __init__(self, library, options):
+        self._library, self._handle = library, c_void_p()
+        library.check(library.waits.ringwood_pull(byref(options), byref(self._handle)))
+
+    def state(self):
         state = PulledState(size=ctypes.sizeof(PulledState))
-        library.check(library.waits.ringwood_pulled_describe(handle, byref(state)))
-        return state.step, dict(_read(library, handle, index, make) for index in range(state.items))
-    finally:
-        library.waits.ringwood_pulled_free(handle)
+        self._library.check(self._library.waits.ringwood_pulled_describe(self._handle, byref(state)))
+        return state
+
+    def read(self, index, make):
+        """(name, what `make` made for it)."""
+        item = PulledItem(size=ctypes.sizeof(PulledItem))
+        self._library.check(self._library.waits.ringwood_pulled_describe_item(self._handle, index, byref(item)))
+        name = item.name.decode()
+        value, address = make(name, item.dtype.decode(), tuple(item.shape[:item.dimensions]))
+        self._library.check(self._library.waits.ringwood_pulled_read(self._handle, index, address, item.bytes))
+        return name, value
+
+    def __del__(self):
+        self._library.waits.ringwood_pulled_free(self._handle)
 
 
 def _options(server, items, job, timeout, newest_stored, rank, token):
@@ -67,15 +86,6 @@ def _options(server, items, job, timeout, newest_stored, rank, token):
     return options
 
 
-def _read(library, handle, index, make):
-    item = PulledItem(size=ctypes.sizeof(PulledItem))
-    library.check(library.waits.ringwood_pulled_describe_item(handle, index, byref(item)))
-    name = item.name.decode()
-    value, address = make(name, item.dtype.decode(), tuple(item.shape[:item.dimensions]))
-    library.check(library.waits.ringwood_pulled_read(handle, index, address, item.bytes))
-    return name, value
-
-
 def _array(name, dtype, shape):
     kind = _AS_BITS.get(dtype) or np.dtype(DTYPES[dtype] if dtype in DTYPES else _unknown(name, dtype))
     array = np.empty(shape, kind)
@@ -93,5 +103,5 @@ def tensor(name, dtype, shape):
     kind = getattr(torch, DTYPES.get(dtype, ""), None)
     if kind is None:
         _unknown(name, dtype)
-    value = torch.empty(shape, dtype=kind)
+    value = torch.empty(shape, dtype=kind, device="cpu")
     return value, value.data_ptr()

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from clusters import free_ports
 from conftest import LIBRARY, PROGRAM, ROOT, environment
 from test_membership import serving
 
-SECONDS = 120  # for what takes a few on an idle machine
+SECONDS = 12  # for what takes a few on an idle machine
 
 CODE = """
 import ctypes, signal, sys
@@ -168,11 +169,18 @@ def test_a_standby_that_waits_for_a_store_ends_when_it_is_asked_to(leader_and_st
     assert standby.wait(SECONDS) == 0
 
 
-# A rank that somebody started by hand: Ctrl-C raises KeyboardInterrupt, at once where the call waits for others.
+# A process that somebody started by hand: Ctrl-C raises KeyboardInterrupt, at once where the call waits for others.
 ALONE = """
-import ringwood
+import ringwood, sys
+if sys.argv[1] == "pull":
+    call = ringwood.pull
+elif sys.argv[1] == "torch":
+    import ringwood.torch
+    call = ringwood.torch.init
+else:
+    call = ringwood.Session
 print("waits", flush=True)
-ringwood.Session()
+call()
 """
 
 STOPPED = """
@@ -200,12 +208,13 @@ def heed_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def by_hand(stack, address, rank, script, *words):
-    """A rank of two, which nobody started but a user; it comes to where it waits."""
+def by_hand(stack, address, rank, script, *words, **changes):
+    """A rank of two, which nobody started but a user; it comes to where it waits. No `address`: no server is named."""
+    named = {"RINGWOOD_COORDINATOR": address} if address else {}
     process = stack.enter_context(subprocess.Popen(
         [sys.executable, "-c", script, *words], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c,
-        env=environment(RINGWOOD_COORDINATOR=address, RANK=str(rank), WORLD_SIZE="2", RINGWOOD_JOIN_TIMEOUT="1000")))
+        env=environment(RANK=str(rank), WORLD_SIZE="2", RINGWOOD_JOIN_TIMEOUT="1000", **named, **changes)))
     stack.callback(process.kill)
     limit = threading.Timer(SECONDS, process.kill)
     stack.callback(limit.cancel)
@@ -213,15 +222,40 @@ def by_hand(stack, address, rank, script, *words):
     return process
 
 
+def stops(process):
+    """It waits, or is about to."""
+    hears(process, "waits")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == -signal.SIGINT and "KeyboardInterrupt" in said, said
+
+
 def test_ctrl_c_ends_a_rank_that_waits_for_the_others():
     with contextlib.ExitStack() as stack:
         _, address = stack.enter_context(serving())
-        alone = by_hand(stack, address, 0, ALONE)
-        hears(alone, "waits")
-        time.sleep(0.5)  # it waits now, or soon
-        alone.send_signal(signal.SIGINT)
-        _, said = alone.communicate(timeout=SECONDS)
-        assert alone.returncode == -signal.SIGINT and "KeyboardInterrupt" in said, said
+        stops(by_hand(stack, address, 0, ALONE, "session"))
+
+
+def test_ctrl_c_ends_a_pull(tmp_path):
+    """Of a job that never saves."""
+    with contextlib.ExitStack() as stack:
+        _, address = stack.enter_context(serving("--store", tmp_path / "store"))
+        for rank in [by_hand(stack, address, rank, STOPPED, "finish_step") for rank in (0, 1)]:
+            hears(rank, "waits")
+        stops(by_hand(stack, address, 0, ALONE, "pull"))
+
+
+@pytest.mark.parametrize("store", ["dumb", "empty"])
+def test_ctrl_c_ends_a_wait_at_torchs_store(store):
+    """Of one that does not answer, and of one where rank 0 has not said where its server is."""
+    distributed = pytest.importorskip("torch.distributed")
+    with socket.create_server(("127.0.0.1", 0)) as dumb:
+        served = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        port = served.port if store == "empty" else dumb.getsockname()[1]
+        with contextlib.ExitStack() as stack:
+            stops(by_hand(stack, None, 1, ALONE, "torch", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                          TORCHELASTIC_USE_AGENT_STORE="True"))
 
 
 @pytest.mark.parametrize("call, flags", [("finish_step", ()), ("allreduce", ()), ("finish_step", ("--elastic",))])

@@ -14,6 +14,7 @@ import sys
 import time
 
 from ..errors import InvalidError, UnavailableError
+from ..interface.aside import aside
 from ..library import load
 from .host_reducer import for_served_job, for_torchruns_job
 from .own_server import OwnServer
@@ -80,7 +81,7 @@ def _by_torch(given):
     seconds = load().options(given).join_timeout_seconds
     try:
         if not _torch:
-            _torch[:] = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:3]
+            _torch[:] = aside(next, rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:3]
         store, rank, world = _torch
         _meetings[0] += 1
         servers, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, world, True)
@@ -114,7 +115,7 @@ def meet(store, key, rank, world, keeps=False):
                     time.sleep(0.02)
             raise
         store.set(key, json.dumps(offer))
-    offer = json.loads(store.get(key))
+    offer = json.loads(aside(store.get, key))
     if "error" in offer:
         with contextlib.suppress(RuntimeError):  # rank 0 has waited for long enough
             store.add(heard, 1)

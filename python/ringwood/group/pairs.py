@@ -1,5 +1,6 @@
 """Two ranks of a process group, for what one sends to the other."""
 
+from ..interface.aside import aside
 from .communicator import Communicator
 
 LINES = 256  # from one rank to another. A script may number its messages by tags without end
@@ -22,5 +23,5 @@ class Pairs:
             if self._store.add(name + "/comers", 1) == 1:
                 self._store.set(name, str(self._joined.number()))
             self._made[key] = Communicator(self._joined.session, [self._ranks[source], self._ranks[target]],
-                                           int(self._store.get(name)))
+                                           int(aside(self._store.get, name)))
         return self._made[key]
