@@ -17,7 +17,7 @@ class AllReduced:
     def __init__(self, session, slots):
         self._session, self._slots = session, slots
         self._weight, self._step = 1.0, 0
-        self._flat = torch.empty(sum(slot.buffer.numel() for slot in slots))
+        self._flat = torch.empty(sum(slot.buffer.numel() for slot in slots), dtype=torch.float32, device="cpu")
         parts = self._flat.split([slot.buffer.numel() for slot in slots])
         self._parts = [part.view(slot.buffer.shape) for part, slot in zip(parts, slots)]
         self.allreduce = session.allreduce

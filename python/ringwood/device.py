@@ -18,7 +18,7 @@ class StagedFromDevice(Staged):
         self._stream = torch.cuda.Stream(parameter.device)  # from PyTorch's pool of 32
         self._copied = torch.cuda.Event()   # the gradient is in the buffer
         self._given = torch.cuda.Event()    # the average is back on the device
-        return torch.zeros(real(parameter).shape, dtype=torch.float32, pin_memory=True)
+        return torch.zeros(real(parameter).shape, dtype=torch.float32, device="cpu", pin_memory=True)
 
     @torch.no_grad()
     def take(self, session, gradient, scale):

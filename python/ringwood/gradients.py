@@ -196,7 +196,7 @@ class Gradients:
         self._arrivals.wait()
         if self._owner.missing != "skip":
             return []
-        anywhere = torch.tensor(present, dtype=torch.uint8)
+        anywhere = torch.tensor(present, dtype=torch.uint8, device="cpu")
         self._session.allreduce(anywhere, op="max")
         return [i for i in range(len(self.slots)) if not anywhere[i]]
 

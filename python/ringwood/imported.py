@@ -25,7 +25,7 @@ def load_imported(session, model, header):
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        state[name] = torch.empty(entry["shape"], dtype=getattr(torch, DTYPES[entry["dtype"]]))
+        state[name] = torch.empty(entry["shape"], dtype=getattr(torch, DTYPES[entry["dtype"]]), device="cpu")
         fill(state[name], session.restore(f"model/{name}"))
     try:
         model.load_state_dict(state)

@@ -157,7 +157,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         shares = [size_of(part) for part in parts]
         self._one_each("all_gather", parts)
         self._fits("all_gather", size_of(given), shares[self._rank])
-        gathered = torch.empty(sum(shares), dtype=torch.uint8)
+        gathered = torch.empty(sum(shares), dtype=torch.uint8, device="cpu")
         pending = self._start(ALL_GATHER, kind_of("all_gather", given, *parts), given, gathered, shares=shares)
         return self._work([pending], list(parts), opts, (given, gathered), lambda: hand_out(gathered, shares, parts))
 
@@ -306,7 +306,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
 
     def _exchange(self, what, ins, sends, outs, receives, opts, outputs):
         """An all-to-all of tensors; `sends`, `receives`: in bytes."""
-        given, taken = together(ins), torch.empty(sum(receives), dtype=torch.uint8)
+        given, taken = together(ins), torch.empty(sum(receives), dtype=torch.uint8, device="cpu")
         pending = self._start(ALL_TO_ALL, kind_of(what, *ins, *outs), given, taken, shares=sends, receives=receives)
         sizes = [sum(receives)] if len(outs) == 1 else receives
         return self._work([pending], outputs, opts, (given, taken), lambda: hand_out(taken, sizes, outs))

@@ -47,7 +47,7 @@ class Snapshot:
     def _place(self, name, value):
         place = self._memory.get(name)
         if place is None or place.shape != value.shape or place.dtype != value.dtype:
-            place = self._memory[name] = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+            place = self._memory[name] = torch.empty(value.shape, dtype=value.dtype, device="cpu", pin_memory=True)
         return place
 
     @torch.no_grad()

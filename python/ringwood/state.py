@@ -86,7 +86,7 @@ def gather_tensors(skeleton):
     def walk(node):
         if "tensor" in node:
             number, kind, shape, *name = node["tensor"]
-            found[name[0] if name else number] = torch.empty(shape, dtype=getattr(torch, kind))
+            found[name[0] if name else number] = torch.empty(shape, dtype=getattr(torch, kind), device="cpu")
         for name in ("list", "tuple"):
             for inner in node.get(name, ()):
                 walk(inner)

@@ -16,6 +16,7 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
            "several.py": "several optimizers step when they like",
            "optimizer/again.py": "two exchanges give what one gives, and a checkpoint knows who leads",
            "optimizer/copied.py": "a model in training is copied and saved whole",
+           "optimizer/default_device.py": "a default device and type are the script's, not Ringwood's",
            "optimizer/held_back.py": "what was held back of a gradient arrives where no rank has one",
            "optimizer/in_backward.py": "an optimizer steps inside backward, whatever is missing",
            "optimizer/let_go.py": "gradients that are let go are free, and nothing else changes",

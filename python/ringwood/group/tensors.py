@@ -7,7 +7,7 @@ from ..errors import InvalidError
 from ..library import ELEMENT_TYPES
 
 BYTE = ELEMENT_TYPES["uint8"]
-NOTHING = torch.empty(0, dtype=torch.uint8)
+NOTHING = torch.empty(0, dtype=torch.uint8, device="cpu")
 
 
 def in_memory(what, tensor):

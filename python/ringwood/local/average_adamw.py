@@ -54,7 +54,7 @@ class AverageAdamW(torch.optim.Optimizer):
     def _step(self, parameter, group, ranks):
         state, first, second = self.state[parameter], group["betas"][0], _decay(group, ranks)
         if "exp_avg" not in state:
-            state.update(step=torch.tensor(0.0), exp_avg=torch.zeros_like(parameter),
+            state.update(step=torch.tensor(0.0, device="cpu"), exp_avg=torch.zeros_like(parameter),
                          exp_avg_sq=torch.zeros_like(parameter))
         state["step"] += 1
         state["path"] = state.get("path", 0.0) + group["lr"]

@@ -9,6 +9,8 @@ import torch
 from ..errors import InvalidError
 from .outer import made
 
+_PLACE = {"dtype": torch.float32, "device": "cpu"}
+
 
 class Fragment:
     def __init__(self, named, outer, ahead=False):
@@ -16,11 +18,11 @@ class Fragment:
         outer ones less what it owes."""
         self.named = list(named)
         sizes = [parameter.numel() for _, parameter in self.named]
-        self.outer = torch.zeros(sum(sizes))       # the parameters that all ranks have
-        self.difference = torch.zeros(sum(sizes))  # start - own; after an exchange its average
+        self.outer = torch.zeros(sum(sizes), **_PLACE)       # the parameters that all ranks have
+        self.difference = torch.zeros(sum(sizes), **_PLACE)  # start - own; after an exchange its average
         self._outer = self._views(self.outer, sizes)
         self._differences = self._views(self.difference, sizes)
-        self._ahead = torch.zeros(sum(sizes)) if ahead else None  # how far this rank is ahead of the outer parameters
+        self._ahead = torch.zeros(sum(sizes), **_PLACE) if ahead else None  # how far this rank is ahead of the outer parameters
         self._owed = self._views(self._ahead, sizes) if ahead else []
         self.outer.grad = self.difference
         self.optimizer = made(outer, [self.outer])
