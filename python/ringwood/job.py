@@ -3,6 +3,7 @@ names none (entry.py); the session is opened by the first call that needs the ot
 """
 
 import os
+import sys
 
 from . import ending
 from .agreement import refuse_differences
@@ -43,6 +44,7 @@ class Job:
             with self._entry.environment():
                 self._session = Session(**self._options)
             self._session.when_closed(self._entry.close)
+            _warn_of_lost_steps(self._session)
         return self._session
 
     @property
@@ -107,8 +109,20 @@ class Job:
             self.leaving.pop()()
         self.backward.leave()
         if self._session is not None:
+            if not self._session.closed:
+                _left[:] = [self._session.step]
             self._session.close()
         self._entry.close()
+
+
+def _warn_of_lost_steps(session):
+    """Of the session before in this process, whose state the script still has: this one's is that of a checkpoint."""
+    begins = session.step + session.replays
+    if session.resumed and session.rank == 0 and _left and begins < _left[0]:
+        sys.stderr.write(f"W rank {session.slot}: the session before this one ended at step {_left[0]}, and this one begins with "
+                         f"the checkpoint of step {begins}, and with what was held back of gradients then: no checkpoint has "
+                         "the steps between. To keep them call checkpoint.save() and checkpoint.wait() before rw.shutdown(), and "
+                         "restore() of a new rw.Checkpoint after rw.init()\n")
 
 
 def local_rank():
@@ -119,7 +133,8 @@ def local_rank():
     return 0
 
 
-_job = []  # the process's job, once init was called
+_job = []   # the process's job, once init was called
+_left = []  # the step of the newest session that was left, if one was
 
 
 def start(options):

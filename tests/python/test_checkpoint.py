@@ -97,6 +97,14 @@ def test_a_restart_before_the_first_checkpoint_goes_on_as_its_own_job(tmp_path):
     assert list(jobs_of(tmp_path / "a")) == [first]
 
 
+def test_a_second_session_that_lacks_steps_of_the_first_one_says_so(tmp_path):
+    lost, saved = (run_job("checkpoints/twice.py", *words, ranks=1, flags=("--store", tmp_path / str(len(words)), "--resume=auto"))
+                   for words in ((), ("saved",)))
+    assert "begins at 0 and 1" in lost.output and "begins at 0 and 3" in saved.output, lost.output + saved.output
+    assert "ended at step 3, and this one begins with the checkpoint of step 1" in lost.output, lost.output
+    assert "the session before" not in saved.output, saved.output
+
+
 def test_a_checkpoint_is_shown_and_verified_by_step_and_epoch(tmp_path):
     store = ("--store", tmp_path / "a")
     run_job("train.py", tmp_path / "out", "nobody", flags=store)
