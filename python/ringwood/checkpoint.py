@@ -23,6 +23,7 @@ import torch
 
 from . import ending, job
 from .agreement import differing, differing_digests, digest_of, digest_of_tree, repeated
+from .content import refuse_sparse
 from .errors import AbortedError, ForkedError, InvalidError, RefusedError, RingwoodError
 from .imported import imported_header, load_imported
 from .layout import own_items, read_own, read_shared, shared_items
@@ -138,7 +139,7 @@ class Checkpoint:
         if any([each.local.settle() for each in self._local]):
             raise AbortedError("this rank was away while the others went on")
         self._leader.saved_at = self._session.step  # a round that was settled is in it
-        state = dict(self._model.state_dict())
+        state = self._state_of_model()
         parts = self._parts.states()
         trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}
         steady = {f"model/{name}" for name, value in state.items() if torch.is_tensor(value) and value.data_ptr() in trained}
@@ -149,6 +150,13 @@ class Checkpoint:
         steady.update(name for name in shared if name.startswith("optimizers/"))
         per_rank = own_items(own, own_parts)
         return self._snapshot.take(shared, steady), self._snapshot.take(per_rank, steady)
+
+    def _state_of_model(self):
+        state = dict(self._model.state_dict())
+        for name, value in state.items():
+            if torch.is_tensor(value):
+                refuse_sparse(name, value)
+        return state
 
     def _trained(self):
         """The names of each optimizer's parameters, in its order: its state has numbers in their place."""
@@ -216,6 +224,7 @@ class Checkpoint:
     def restore_cursor(self, before_step, after_step):
         """The same; returns the cursor, or None if there is none."""
         session, cursor = self._session, None
+        self._state_of_model()  # what cannot be saved is told at the start
         if session.logged and len(self._optimizers) > 1:
             raise RefusedError(f"the update log has the gradients of one DistributedOptimizer, there are "
                                f"{len(self._optimizers)}: start without --update-log"

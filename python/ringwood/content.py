@@ -17,6 +17,12 @@ def bytes_of(tensor):
     return content.as_strided((content.numel(),), (1,)).view(torch.uint8)
 
 
+def refuse_sparse(name, tensor):
+    if tensor.layout is not torch.strided:
+        raise InvalidError(f'"{name}" is a {tensor.layout} tensor, and only dense ones are exchanged and saved: make it dense, or '
+                           "keep it as an attribute that is no buffer")
+
+
 def refuse_part(name, tensor):
     """A DTensor, whose parts no call of Ringwood's knows."""
     if hasattr(tensor, "device_mesh"):

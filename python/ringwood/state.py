@@ -9,6 +9,7 @@ import json
 import numpy as np
 import torch
 
+from .content import refuse_sparse
 from .errors import CorruptError, InvalidError
 
 
@@ -22,6 +23,7 @@ def flatten(tree, *root):
 
     def walk(value, *path):
         if torch.is_tensor(value):
+            refuse_sparse(_shown(path), value)
             name = _unused("/".join(map(str, path)), tensors)
             tensors[name] = value
             return {"tensor": [len(tensors) - 1, str(value.dtype).removeprefix("torch."), list(value.shape), name]}

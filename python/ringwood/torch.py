@@ -23,6 +23,7 @@ from .agreement import broadcast_bytes, refuse_differences
 from .checkpoint import Checkpoint
 from .content import bytes_of as _bytes_of
 from .content import refuse_part as _refuse_part
+from .content import refuse_sparse as _refuse_sparse
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
 from .errors import InvalidError, RefusedError
@@ -151,6 +152,7 @@ def broadcast_parameters(parameters, root_rank=0, root=None):
         if not torch.is_tensor(tensor):
             raise InvalidError(f'broadcast_parameters: "{name}" is a {type(tensor).__name__}, not a tensor')
         _refuse_part(name, tensor)
+        _refuse_sparse(name, tensor)
         if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
             raise InvalidError(f'broadcast_parameters: "{name}" of a lazy module, or on the device "meta", has no values yet: '
                                "run a batch through the model first, or model.to_empty(device=…)")
@@ -209,6 +211,8 @@ def broadcast_buffers(model, root_rank=0):
             raise RefusedError("broadcast_buffers needs all ranks in every forward, and with rw.elastic a rank may die or "
                                "come there: leave it out; who comes gets the buffers with the other state")
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.numel()]
+        for name, buffer in buffers:
+            _refuse_sparse(name, buffer)
         if module.training and buffers:
             _broadcast_together(buffers, root_rank)
 

@@ -36,6 +36,12 @@ for empty in (lazy, torch.nn.Linear(2, 2, device="meta")):
 for value, word in ((None, "NoneType"), ([1.0], "list"), ("1", "str"), (torch.eye(2).to_sparse(), "sparse")):
     refused(ringwood.InvalidError, [word], rw.allreduce, value)
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), momentum_correction=0)
+graph = torch.nn.Module()
+graph.register_buffer("edges", torch.eye(2).to_sparse())
+rw.broadcast_buffers(graph)
+checkpoint = rw.Checkpoint(graph, optimizer)
+for call in (lambda: rw.broadcast_parameters(graph.state_dict()), lambda: graph(None), checkpoint.restore, checkpoint.save):
+    refused(ringwood.InvalidError, ["edges", "sparse_coo"], call)
 for wrap in (lambda: rw.DistributedOptimizer(optimizer, model.named_parameters()),
              lambda: rw.LocalSteps(model, optimizer, every=2)):
     refused(ringwood.InvalidError, ["is a DistributedOptimizer already", ".inner"], wrap)
