@@ -19,6 +19,7 @@ import itertools
 import sys
 import time
 
+import numpy as np
 import torch
 
 from . import ending, job
@@ -66,6 +67,7 @@ class Checkpoint:
         self._session = self._leader.session
         self._snapshot, self._items = Snapshot(), None
         self._progress, self._told = progress, None
+        self._failed_at = None  # the step after which this rank heard that its checkpoint failed
 
     # ---- saving ----
 
@@ -107,11 +109,25 @@ class Checkpoint:
     def save(self):
         """Copies the state as it is and lets it travel to the store in the background. What is in host memory is copied
         when it returns. CUDA tensors are copied beside the next forward, and handed over before the next gradient
-        leaves: until then nothing but optimizer.step() may change parameters. A save waits for the one before. Returns
-        False if there is no checkpoint of this step."""
+        leaves: until then nothing but optimizer.step() may change parameters. A save waits for the one before, and if
+        that is this step's, as at the end of a loop whose step() has saved, it is enough. Returns False if there is no
+        checkpoint of this step."""
         if self._items is not None:
             self._hand_over()
-        return self.save_with({}, later=True)
+        return self._has_saved() or self.save_with({}, later=True)
+
+    def _has_saved(self):
+        """Whether this step's checkpoint is complete, for all ranks. In the middle of a round of LocalSteps another one has
+        another state."""
+        session = self._session
+        if self._local or self._leader.saved_at != session.step:
+            return False
+        try:
+            session.checkpoint_wait()
+        except RingwoodError:  # it was told on standard error
+            self._failed_at = session.step
+        well = np.array([self._failed_at != session.step], np.uint8)
+        return bool(repeated(session, lambda: session.allreduce(well.copy(), "min"))[0])
 
     def save_with(self, cursor, later=False):
         """The same with a cursor, as rw.save has it. `later`: CUDA tensors may be handed over later."""
@@ -131,14 +147,18 @@ class Checkpoint:
     def wait(self):
         """Until the newest checkpoint is durable on all ranks; raises its error, once."""
         self._hand_over()
-        self._session.checkpoint_wait()
+        try:
+            self._session.checkpoint_wait()
+        except RingwoodError:
+            self._failed_at = self._session.step
+            raise
         self._tell()
 
     def _collect(self, cursor):
         """(shared items, per-rank items), whose copies may still be running."""
         if any([each.local.settle() for each in self._local]):
             raise AbortedError("this rank was away while the others went on")
-        self._leader.saved_at = self._session.step  # a round that was settled is in it
+        self._leader.saved_at, self._failed_at = self._session.step, None  # a round that was settled is in it
         state = self._state_of_model()
         parts = self._parts.states()
         trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}
@@ -190,6 +210,7 @@ class Checkpoint:
         return True
 
     def _failed(self, failure):
+        self._failed_at = self._session.step
         sys.stderr.write(f"W rank {self._session.slot}: no checkpoint of step {self._session.step}: {failure}\n")
         return False
 

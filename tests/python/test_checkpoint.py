@@ -97,6 +97,10 @@ def test_a_restart_before_the_first_checkpoint_goes_on_as_its_own_job(tmp_path):
     assert list(jobs_of(tmp_path / "a")) == [first]
 
 
+def test_a_step_that_the_loop_has_saved_is_not_saved_again_at_its_end():
+    run_job("checkpoints/ended.py")
+
+
 def test_a_second_session_that_lacks_steps_of_the_first_one_says_so(tmp_path):
     lost, saved = (run_job("checkpoints/twice.py", *words, ranks=1, flags=("--store", tmp_path / str(len(words)), "--resume=auto"))
                    for words in ((), ("saved",)))

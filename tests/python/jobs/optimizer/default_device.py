@@ -40,16 +40,17 @@ def state():
 
 
 def group():
-    dist.init_process_group("ringwood")
-    rank, size = dist.get_rank(), dist.get_world_size()
+    of_all, rank, size = dist.new_group(backend="ringwood"), dist.get_rank(), dist.get_world_size()
     given = torch.full((2,), float(rank), device="cpu", dtype=torch.float32)
     parts = [torch.empty_like(given) for _ in range(size)]
-    for call in (dist.all_gather, lambda taken, mine: dist.all_to_all(taken, [mine] * size)):
-        call(parts, given)
+    for call in (dist.all_gather, lambda taken, mine, group: dist.all_to_all(taken, [mine] * size, group)):
+        call(parts, given, group=of_all)
         assert [part.tolist() for part in parts] == [[float(r)] * 2 for r in range(size)]
-    dist.destroy_process_group()
+    dist.destroy_process_group(of_all)
 
 
+if not dist.is_initialized():  # one for all scripts of a process
+    dist.init_process_group("gloo")
 try:
     for check in (further, absent, local, state, group):
         torch.manual_seed(1)
