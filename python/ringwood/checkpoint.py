@@ -127,7 +127,8 @@ class Checkpoint:
         except RingwoodError:  # it was told on standard error
             self._failed_at = session.step
         well = np.array([self._failed_at != session.step], np.uint8)
-        return bool(repeated(session, lambda: session.allreduce(well.copy(), "min"))[0])
+        all_well = repeated(session, lambda: session.allreduce(well.copy(), "min"))
+        return all_well is not None and bool(all_well[0])
 
     def save_with(self, cursor, later=False):
         """The same with a cursor, as rw.save has it. `later`: CUDA tensors may be handed over later."""
