@@ -92,6 +92,10 @@ Status ExecuteDoctor(CommandContext* context, DoctorFlags* flags) {
   return OkStatus();
 }
 
+// More than the pairs of any survey take. The launcher ends the worker when it is through, and the
+// worker's keeper when the launcher is gone.
+constexpr double kServeSeconds = 24 * 3600;
+
 struct DoctorWorkerFlags {
   CollectRequest collect;
   MeasureRequest measure;
@@ -120,7 +124,7 @@ Status WorkAsDoctor(const CommandContext& context, DoctorWorkerFlags* flags) {
   RW_ASSIGN_OR_RETURN(const PortRange ports, ParsePortRange(flags->collect.port_range));
   RW_ASSIGN_OR_RETURN(const auto listener, PeerListener::Open(facts.address, ports, token));
   PrintLine(ListeningLine(listener->port()));
-  listener->Serve();
+  return listener->Serve(Now() + Seconds(kServeSeconds));
 }
 
 void AddDoctorWorkerCommand(Command app, CommandContext* context) {

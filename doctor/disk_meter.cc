@@ -45,8 +45,11 @@ std::string NearestFolder(const std::string& path) {
   return folder.string();
 }
 
+// False: errno says why. A file's write is short only where room ends, and sets no errno then.
 bool WriteAll(int file, const std::vector<uint64_t>& words, size_t bytes) {
-  return ::write(file, words.data(), bytes) == static_cast<ssize_t>(bytes);
+  const ssize_t wrote = ::write(file, words.data(), bytes);
+  if (wrote >= 0 && wrote < static_cast<ssize_t>(bytes)) errno = ENOSPC;
+  return wrote == static_cast<ssize_t>(bytes);
 }
 
 // Random bytes: a file system that compresses is not to look faster than it is.
@@ -110,8 +113,7 @@ DiskFacts MeasureDisk(const std::string& path) {
     facts.free_bytes = static_cast<double>(state.f_bavail) * static_cast<double>(state.f_bsize);
   }
   if (!WriteAndTime(file, &facts)) {
-    facts.error = absl::StrFormat("cannot write into %s: %s", folder,
-                                  errno == 0 ? "no space is left" : std::strerror(errno));
+    facts.error = absl::StrFormat("cannot write into %s: %s", folder, std::strerror(errno));
   }
   ::close(file);
   return facts;

@@ -1,7 +1,9 @@
 #include "doctor/peer_meter.h"
 
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -29,6 +32,10 @@ constexpr int kWarmUp = 4;  // pings that are not counted
 constexpr size_t kBlockBytes = 1 << 20;
 constexpr uint64_t kFirstBytes = 256 << 10;
 constexpr int kBacklog = 16;
+constexpr double kLongestPollSeconds = 1;
+// Between two tries to accept a connection for which there is no descriptor: the listener stays
+// readable meanwhile, so poll() would not wait.
+constexpr double kShortagePauseSeconds = 0.05;
 
 #pragma pack(push, 1)
 struct Request {
@@ -101,10 +108,10 @@ std::string InterfaceOf(const std::string& address) {
   ifaddrs* list = nullptr;
   std::string name;
   if (::getifaddrs(&list) != 0) return name;
-  for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
-    if (card->ifa_addr == nullptr) continue;
-    const std::string own = SocketAddress::Of(card->ifa_addr).ip();  // "": of no IP address
-    if (!own.empty() && own == address) name = card->ifa_name;
+  for (const ifaddrs* nic = list; nic != nullptr; nic = nic->ifa_next) {
+    if (nic->ifa_addr == nullptr) continue;
+    const std::string own = SocketAddress::Of(nic->ifa_addr).ip();  // "": of no IP address
+    if (!own.empty() && own == address) name = nic->ifa_name;
   }
   ::freeifaddrs(list);
   return name;
@@ -180,7 +187,9 @@ StatusOr<std::unique_ptr<PeerListener>> PeerListener::Open(const std::string& ad
   for (const uint16_t port : PortsToTry(ports, Unpredictable())) {
     name.set_port(port);
     const int socket = BindTcp(name, true);
-    if (socket >= 0 && ListenTcp(socket, kBacklog) == 0) {
+    // Not blocking: who asked to connect may have gone between poll and accept.
+    if (socket >= 0 && ::fcntl(socket, F_SETFL, O_NONBLOCK) == 0 &&
+        ListenTcp(socket, kBacklog) == 0) {
       return std::unique_ptr<PeerListener>(
           new PeerListener(socket, SocketAddress::OfSocket(socket).port(), token));
     }
@@ -194,13 +203,34 @@ StatusOr<std::unique_ptr<PeerListener>> PeerListener::Open(const std::string& ad
 
 PeerListener::~PeerListener() { ::close(socket_); }
 
-void PeerListener::ServeOne() {
-  const int descriptor = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (descriptor >= 0) ServeConnection(PeerSocket(descriptor), token_);
+Status PeerListener::ServeOne(TimePoint deadline) {
+  int shortage = 0;  // errno of the last try, where what was short may come back
+  for (double left; (left = ToSeconds(deadline - Now())) > 0;) {
+    pollfd wait = {socket_, POLLIN, 0};
+    const double seconds = std::min(left, kLongestPollSeconds);
+    if (::poll(&wait, 1, static_cast<int>(seconds * 1000) + 1) <= 0) continue;
+    const int descriptor = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (descriptor >= 0) {
+      ServeConnection(PeerSocket(descriptor), token_);
+      return OkStatus();
+    }
+    const int error = errno;
+    if (error == EBADF || error == EINVAL || error == ENOTSOCK) {
+      return Internal(std::string("the listener cannot accept: ") + std::strerror(error));
+    }
+    const bool is_short = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    shortage = is_short ? error : 0;  // else this one connection was at fault (accept(2))
+    if (is_short) std::this_thread::sleep_for(Seconds(std::min(left, kShortagePauseSeconds)));
+  }
+  if (shortage == 0) return TimedOut("no other host has come to measure");
+  return Exhausted(absl::StrFormat(
+      "cannot accept a connection: %s; raise the limit of open files (ulimit -n) and see what "
+      "else this host runs",
+      std::strerror(shortage)));
 }
 
-void PeerListener::Serve() {
-  for (;;) ServeOne();
+Status PeerListener::Serve(TimePoint deadline) {
+  for (;;) RW_RETURN_IF_ERROR(ServeOne(deadline));
 }
 
 LinkFacts MeasurePeer(const MeasureRequest& request) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "doctor/facts.h"
 #include "transport/port_range.h"
 
@@ -32,8 +33,11 @@ class PeerListener {
   ~PeerListener();
 
   int port() const { return port_; }
-  void ServeOne();            // waits for a connection and serves it to its end
-  [[noreturn]] void Serve();  // until the process is ended
+  // Waits for a connection and serves it to its end. TimedOut: none came by the deadline.
+  // Exhausted: one came, and until the deadline this host had no descriptor or memory for it.
+  Status ServeOne(TimePoint deadline);
+  // One after the other, until one of these errors.
+  Status Serve(TimePoint deadline);
 
  private:
   PeerListener(int socket, int port, std::string token)

@@ -1,8 +1,11 @@
 // Between two threads of this machine, over loopback.
 #include "doctor/peer_meter.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <thread>
@@ -28,9 +31,11 @@ MeasureRequest RequestTo(const PeerListener& listener, const std::string& token)
   return {"h1", "h2", kAddress, listener.port(), token, 0.01};
 }
 
+TimePoint Soon() { return Now() + Seconds(20); }
+
 TEST(PeerMeter, MeasuresLatencyRatesAndClock) {
   const auto listener = Listen("secret");
-  std::thread other([&] { listener->ServeOne(); });
+  std::thread other([&] { EXPECT_TRUE(listener->ServeOne(Soon()).ok()); });
   const LinkFacts link = MeasurePeer(RequestTo(*listener, "secret"));
   other.join();
   EXPECT_EQ(link.error, "");
@@ -44,7 +49,7 @@ TEST(PeerMeter, MeasuresLatencyRatesAndClock) {
 TEST(PeerMeter, WhoDoesNotKnowTheTokenIsDroppedAndTheNextIsServed) {
   const auto listener = Listen("secret");
   std::thread other([&] {
-    for (int i = 0; i < 3; ++i) listener->ServeOne();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(listener->ServeOne(Soon()).ok());
   });
   const LinkFacts stranger = MeasurePeer(RequestTo(*listener, "sEcret"));
   EXPECT_THAT(stranger.error, HasSubstr("the measurement from h1 to h2 ended"));
@@ -66,6 +71,30 @@ TEST(PeerMeter, APortOnWhichNobodyListensIsNamed) {
   EXPECT_FALSE(link.busy);
 }
 
+TEST(PeerMeter, WithoutADescriptorForItAConnectionWaitsAndTheListenerSleeps) {
+  const auto listener = Listen("secret");
+  auto waiting = PeerSocket::Connect(kAddress, listener->port(), 5);
+  ASSERT_TRUE(waiting.ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);  // the lowest number that is free
+  close(next);
+  const rlimit full{static_cast<rlim_t>(next), before.rlim_max};
+  rusage first{}, last{};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &full), 0);
+  getrusage(RUSAGE_THREAD, &first);
+  const Status served = listener->Serve(Now() + Seconds(0.2));
+  getrusage(RUSAGE_THREAD, &last);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(served.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(served), HasSubstr("ulimit -n"));
+  EXPECT_GT(last.ru_nvcsw, first.ru_nvcsw);  // it gave its core away
+
+  EXPECT_TRUE(waiting->Send("another token", 13).ok());
+  EXPECT_TRUE(listener->ServeOne(Soon()).ok());  // with room again
+  EXPECT_EQ(listener->Serve(Now()).code(), StatusCode::kDeadlineExceeded);
+}
+
 TEST(DiskMeter, MeasuresAndLeavesNothing) {
   const std::string folder = ::testing::TempDir();
   const DiskFacts facts = MeasureDisk(folder + "/not/there/yet");
@@ -75,6 +104,17 @@ TEST(DiskMeter, MeasuresAndLeavesNothing) {
   EXPECT_GT(facts.free_bytes, 0);
   EXPECT_FALSE(facts.file_system.empty());
   EXPECT_THAT(MeasureDisk("/proc/nothing").error, HasSubstr("cannot write into /proc"));
+}
+
+// A limit of the size of files ends writing in the middle of a chunk, as a full disk does.
+TEST(DiskMeter, ADiskThatIsFullIsSaidToBe) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{6 << 20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &full);
+  const DiskFacts facts = MeasureDisk(::testing::TempDir() + "/not/there/yet");
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_THAT(facts.error, HasSubstr("No space left on device"));
 }
 
 TEST(HostCollector, KnowsThisMachine) {
@@ -93,8 +133,8 @@ TEST(HostCollector, KnowsThisMachine) {
 TEST(HostCollector, AnInterfaceThatIsNotThereIsAFactNotAnError) {
   CollectRequest request;
   request.host = "here";
-  request.network_interface = "=no-such-card";
-  EXPECT_THAT(CollectHost(request).interface_error, HasSubstr("no-such-card"));
+  request.network_interface = "=no-such-nic";
+  EXPECT_THAT(CollectHost(request).interface_error, HasSubstr("no-such-nic"));
 }
 
 }  // namespace
