@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "base/files/whole_file.h"
 #include "cli/command.h"
 #include "identity/authority.h"
 #include "identity/identity.h"

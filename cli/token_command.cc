@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "base/files/whole_file.h"
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/command.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/files/whole_file.h"
 #include "identity/openssl.h"
 
 namespace ringwood {

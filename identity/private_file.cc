@@ -4,12 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "base/files/replaceable.h"
 
 namespace ringwood {
 namespace {
@@ -27,16 +25,6 @@ class OpenFile {
  private:
   const int descriptor_;
 };
-
-// False: errno says why.
-bool WriteAll(int file, const std::string& content) {
-  for (size_t at = 0; at < content.size();) {
-    const ssize_t wrote = write(file, content.data() + at, content.size() - at);
-    if (wrote < 0 && errno != EINTR) return false;
-    at += static_cast<size_t>(std::max<ssize_t>(wrote, 0));
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -87,22 +75,6 @@ Status CheckKeyIsPrivate(const std::string& path, const SmallFile& file) {
 
 bool IsPrivateOrAnothers(const SmallFile& file) {
   return file.owner != geteuid() || (file.mode & 0077) == 0;
-}
-
-Status WriteWhole(const std::string& path, const std::string& content, int mode) {
-  RW_ASSIGN_OR_RETURN(const std::string place, ReplaceableFile(path));
-  const std::string fresh = place + ".new";
-  unlink(fresh.c_str());
-  const OpenFile file(
-      open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-  const bool written =
-      file.get() >= 0 && WriteAll(file.get(), content) && rename(fresh.c_str(), place.c_str()) == 0;
-  if (written) return OkStatus();
-  const int error = errno;
-  unlink(fresh.c_str());
-  const std::string why = absl::StrFormat("cannot write %s: %s", path, std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT) return Unavailable(why + ": free space on this disk");
-  return error == EIO ? Unavailable(why) : Refused(why);
 }
 
 }  // namespace ringwood

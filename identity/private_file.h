@@ -1,5 +1,5 @@
-// Files that hold a secret, and others that lie beside them: how they are read, who else could
-// read them, how they are written. Errors name the file, never what is in it.
+// Files that hold a secret, and others that lie beside them: how they are read, and who else could
+// read them (base/files/whole_file.h writes them). Errors name the file, never what is in it.
 #pragma once
 
 #include <sys/types.h>
@@ -28,10 +28,6 @@ Status CheckKeyIsPrivate(const std::string& path, const SmallFile& file);
 // As ssh takes a key: no file of this user that others can read. Another owner's file, a mounted
 // secret for example, is that owner's affair.
 bool IsPrivateOrAnothers(const SmallFile& file);
-
-// Writes a new file; readers of `path`, or of the file that it links to, see the old or the new
-// content, whole. Its mode: `mode` less the umask. Unavailable where the disk is full or fails.
-Status WriteWhole(const std::string& path, const std::string& content, int mode);
 
 // Makes a folder that only this user can open; one that is so already is good as well. Refused:
 // otherwise.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "base/files/whole_file.h"
 #include "identity/private_file.h"
 
 namespace ringwood {

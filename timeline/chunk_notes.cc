@@ -17,14 +17,11 @@ TimelineChunk::Touch* TouchOf(TimelineChunk* chunk, int peer) {
 
 }  // namespace
 
-// Chunks in flight are few and the newest, so the search goes backwards.
 TimelineChunk* ChunkNotes::Find(const MessageName& name, int64_t at) {
-  for (auto chunk = chunks_.rbegin(); chunk != chunks_.rend(); ++chunk) {
-    if (chunk->chunk == name.chunk && chunk->group == name.group && chunk->lane == name.lane) {
-      return &*chunk;
-    }
-  }
+  const Key key{name.lane, name.group, name.chunk};
+  if (const auto known = places_.find(key); known != places_.end()) return &chunks_[known->second];
   if (chunks_.size() == kMaxChunks) return nullptr;
+  places_.emplace(key, chunks_.size());
   chunks_.push_back({.lane = name.lane,
                      .round = RoundOf(name.round),
                      .group = name.group,

@@ -1,6 +1,8 @@
 // Collects what the chunks of groups did, from a transport's notes. Not thread-safe.
 #pragma once
 
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "timeline/chunk.h"
@@ -22,7 +24,10 @@ class ChunkNotes : public ChunkSink {
  private:
   TimelineChunk* Find(const MessageName& name, int64_t at);  // or makes it; null: it is left out
 
+  using Key = std::tuple<Lane, uint32_t, uint32_t>;  // lane, group, chunk
+
   std::vector<TimelineChunk> chunks_;
+  std::map<Key, size_t> places_;  // in chunks_: a round may have many
 };
 
 }  // namespace ringwood

@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
+#include "base/files/replaceable.h"
 
 namespace ringwood {
 namespace {
@@ -89,8 +91,15 @@ uint64_t CheckOf(const RawSlot& slot, uint64_t number) {
 
 }  // namespace
 
+// A file of its own, made beside its place and renamed: a process that has the old file mapped, to
+// write or to read, keeps that one. To shorten it would end that process by SIGBUS.
 StatusOr<FlightRecord> FlightRecord::Create(const std::string& file) {
-  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const auto place = ReplaceableFile(file);
+  if (!place.ok()) return Invalid("the flight record: " + Message(place.status()));
+  const std::string fresh = absl::StrFormat("%s.%d.new", *place, getpid());
+  unlink(fresh.c_str());
+  const int descriptor =
+      open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (descriptor < 0) return System(file, "it cannot be created");
   // Blocks are allocated now: a full disk is an error here and not a signal later.
   const int refused = posix_fallocate(descriptor, 0, kFileBytes);
@@ -100,12 +109,17 @@ StatusOr<FlightRecord> FlightRecord::Create(const std::string& file) {
   } else {
     errno = refused;
   }
-  const Status failed = System(file, "it cannot be mapped");
+  Status failed = memory == MAP_FAILED ? System(file, "it cannot be mapped") : OkStatus();
   close(descriptor);
-  if (memory == MAP_FAILED) return failed;
-  new (memory) RawHeader();
-  std::memcpy(HeaderOf(memory)->magic, kMagic, sizeof kMagic);
-  return FlightRecord(memory);
+  if (failed.ok()) {
+    new (memory) RawHeader();
+    std::memcpy(HeaderOf(memory)->magic, kMagic, sizeof kMagic);
+    if (rename(fresh.c_str(), place->c_str()) == 0) return FlightRecord(memory);
+    failed = System(file, "it cannot be renamed to its place");
+    munmap(memory, kFileBytes);
+  }
+  unlink(fresh.c_str());
+  return failed;
 }
 
 FlightRecord::FlightRecord(FlightRecord&& other) noexcept

@@ -31,7 +31,8 @@ struct FlightHeader {
 
 class FlightRecord {
  public:
-  // Replaces what is at `file`.
+  // Takes the place of what is at `file`, or of the file that it links to. Who has that open keeps
+  // it; a reader that opens `file` sees the old record or the new one.
   static StatusOr<FlightRecord> Create(const std::string& file);
   FlightRecord(FlightRecord&& other) noexcept;
   FlightRecord& operator=(FlightRecord&&) = delete;

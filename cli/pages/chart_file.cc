@@ -6,13 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/files/replaceable.h"
-#include "identity/private_file.h"
+#include "base/files/whole_file.h"
 
 namespace ringwood {
 namespace {
@@ -27,6 +29,10 @@ bool EndsWith(const std::string& text, const std::string& end) {
 int ModeOf(const std::string& file) {
   struct stat about {};
   return stat(file.c_str(), &about) == 0 ? static_cast<int>(about.st_mode & 0777) : 0666;
+}
+
+Status CannotWrite(const std::string& file) {
+  return Invalid(absl::StrCat(file, ": it cannot be written: ", std::strerror(errno)));
 }
 
 Status Convert(const std::string& svg_file, const std::string& png_file) {
@@ -45,7 +51,8 @@ Status Convert(const std::string& svg_file, const std::string& png_file) {
     if (Now() > deadline) {
       kill(child, SIGKILL);
       waitpid(child, &state, 0);
-      return TimedOut(absl::StrCat(png_file, ": rsvg-convert took more than 60 s"));
+      return TimedOut(
+          absl::StrCat(png_file, ": rsvg-convert took more than 60 s; ask for an .svg instead"));
     }
     usleep(2000);
   }
@@ -62,7 +69,7 @@ Status WriteText(const std::string& file, const std::string& text) {
     std::ofstream out(file, std::ios::binary);
     out << text;
     out.close();
-    return out ? OkStatus() : Invalid(absl::StrCat(file, ": it cannot be written"));
+    return out ? OkStatus() : CannotWrite(file);
   }
   const Status written = WriteWhole(file, text, ModeOf(file));
   return written.ok() ? written : Invalid(Message(written));
@@ -78,7 +85,7 @@ Status WriteChart(const std::string& file, const std::string& svg) {
   RW_RETURN_IF_ERROR(WriteText(svg_file, svg));
   Status converted = Convert(svg_file, png_file);
   if (converted.ok() && std::rename(png_file.c_str(), place->c_str()) != 0) {
-    converted = Invalid(absl::StrCat(file, ": it cannot be written"));
+    converted = CannotWrite(file);
   }
   std::remove(svg_file.c_str());
   if (!converted.ok()) std::remove(png_file.c_str());

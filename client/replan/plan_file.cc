@@ -3,15 +3,12 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "absl/strings/str_format.h"
-#include "base/files/replaceable.h"
+#include "base/files/whole_file.h"
 #include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
@@ -90,17 +87,7 @@ Status WritePlanFile(const v1::SavedPlan& saved, const std::string& path) {
   if (!printed.ok()) {
     return Internal(absl::StrFormat("the plan for %s: %s", path, printed.message().as_string()));
   }
-  RW_ASSIGN_OR_RETURN(const std::string place, ReplaceableFile(path));
-  const std::string part = place + ".part";
-  std::ofstream file(part, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file || std::rename(part.c_str(), place.c_str()) != 0) {
-    const std::string why = std::strerror(errno);
-    std::remove(part.c_str());
-    return Unavailable(absl::StrFormat("the plan cannot be written to %s: %s", path, why));
-  }
-  return OkStatus();
+  return Annotate(WriteWhole(path, text, 0666), "the plan");
 }
 
 }  // namespace ringwood

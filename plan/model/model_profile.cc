@@ -1,7 +1,6 @@
 #include "plan/model/model_profile.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "base/files/whole_file.h"
 #include "plan/model/cost.h"
 #include "plan/model/csv.h"
 
@@ -195,13 +195,7 @@ std::string FormatModelProfile(const ModelProfile& profile) {
 }
 
 Status WriteModelProfile(const ModelProfile& profile, const std::string& file) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << FormatModelProfile(profile);
-  out.close();
-  if (!out) {
-    return Unavailable(absl::StrCat(file, ": it cannot be written: ", std::strerror(errno)));
-  }
-  return OkStatus();
+  return WriteWhole(file, FormatModelProfile(profile), 0666);
 }
 
 StatusOr<std::vector<std::pair<double, double>>> ReadCostTable(const std::string& file) {

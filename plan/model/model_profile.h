@@ -49,6 +49,7 @@ StatusOr<ModelProfile> ParseModelProfile(const std::string& text, const std::str
 
 // Doubles with 17 digits: reading it back gives the same value.
 std::string FormatModelProfile(const ModelProfile& profile);
+// Whole or not at all, as base/files/whole_file.h says.
 Status WriteModelProfile(const ModelProfile& profile, const std::string& file);
 
 // Two columns of numbers after a header, bytes and microseconds ("bytes,avg_latency_us"), as

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/files/whole_file.h"
 #include "identity/authority.h"
 #include "identity/credentials.h"
 #include "identity/private_file.h"

@@ -1,9 +1,12 @@
 #include "plan/model/model_profile.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "paths.h"
@@ -143,6 +146,29 @@ TEST(ModelProfile, TooManyRowsAreAnErrorWithTheLine) {
 TEST(ModelProfile, AMissingFileIsNamed) {
   EXPECT_NE(Message(ReadModelProfile("/nowhere/x.csv").status()).find("/nowhere/x.csv"),
             std::string::npos);
+}
+
+// Ends writing as a full disk does.
+TEST(ModelProfile, AProfileThatCannotBeWrittenLeavesTheOldOneWhole) {
+  const std::string file = testing::TempDir() + "/profile-" + std::to_string(getpid()) + ".csv";
+  ModelProfile small, large;
+  small.tensors = {{.name = "a", .elements = 1}};
+  for (int i = 0; i < 1000; ++i) large.tensors.push_back({.name = "b", .elements = 1});
+  ASSERT_TRUE(WriteModelProfile(small, file).ok());
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{4096, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &full);
+  const Status written = WriteModelProfile(large, file);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(Message(written), "cannot write " + file + ": File too large");
+  const auto kept = ReadModelProfile(file);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(FormatModelProfile(*kept), FormatModelProfile(small));
+  EXPECT_FALSE(std::filesystem::exists(file + ".new"));
+  std::remove(file.c_str());
 }
 
 TEST(ModelProfile, HugeSizesDoNotOverflow) {

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <future>
 
+#include "base/files/whole_file.h"
 #include "identity/openssl.h"
 #include "tests/server/etcd/cluster.h"
 #include "tests/server/peers/worker.h"

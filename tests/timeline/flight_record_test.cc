@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -104,6 +106,37 @@ TEST_F(Flight, SurvivesKillNine) {
   EXPECT_EQ(contents->header.process, child);
   EXPECT_EQ(contents->events.size(), 100u);
   EXPECT_EQ(contents->events.back(), Event(99));
+}
+
+TEST_F(Flight, ANewRecordInItsPlaceLeavesTheOldOneToWhoHasIt) {
+  auto old = FlightRecord::Create(file_);
+  ASSERT_TRUE(old.ok()) << old.status();
+  old->Begin(Header());
+  const std::string kept = file_ + ".kept";
+  std::filesystem::create_hard_link(file_, kept);
+  auto fresh = FlightRecord::Create(file_);
+  ASSERT_TRUE(fresh.ok()) << fresh.status();
+  old->Write(Event(7));
+  const auto before = ReadFlight(kept), now = ReadFlight(file_);
+  std::filesystem::remove(kept);
+  ASSERT_TRUE(before.ok() && now.ok()) << before.status() << now.status();
+  EXPECT_EQ(before->header.host, "h1");
+  EXPECT_EQ(before->events, (std::vector<TimelineEvent>{Event(7)}));
+  EXPECT_EQ(now->header.host, "");
+  EXPECT_TRUE(now->events.empty());
+}
+
+TEST_F(Flight, ThePlaceMayBeALinkButNoPipe) {
+  const std::string link = file_ + ".link";
+  std::filesystem::create_symlink(file_, link);
+  EXPECT_TRUE(FlightRecord::Create(link).ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(ReadFlight(file_).ok());
+  std::filesystem::remove(file_);
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_EQ(FlightRecord::Create(link).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_fifo(file_));
+  std::filesystem::remove(link);
 }
 
 TEST_F(Flight, ASlotThatWasCutInTheMiddleIsLeftOut) {

@@ -44,6 +44,20 @@ TEST(ReducerTimeline, AGroupIsReducedFromItsLastEntriesToItsLastAnswerOneAfterTh
   EXPECT_EQ(spans[1].category, "reduce");
 }
 
+// As many as this in one round are seldom; each message of theirs finds its chunk at once.
+TEST(ReducerTimeline, BeyondTheMostChunksNewOnesAreLeftOutAndOldOnesAreStillNoted) {
+  ChunkNotes notes;
+  MessageName name = Name(5, 0);
+  for (name.chunk = 0; name.chunk < ChunkNotes::kMaxChunks + 10; ++name.chunk) {
+    notes.Sent(1, name, 8, 100, 200);
+  }
+  ASSERT_EQ(notes.chunks().size(), ChunkNotes::kMaxChunks);
+  for (name.chunk = 0; name.chunk < 1000; ++name.chunk) notes.Received(2, name, 300);
+  EXPECT_EQ(notes.chunks()[999].touches.size(), 2u);
+  EXPECT_EQ(notes.chunks()[999].end_nanoseconds, 300);
+  EXPECT_EQ(notes.chunks()[1000].touches.size(), 1u);
+}
+
 TEST(ReducerTimeline, TheFileHoldsTheNewestEpochWhateverThePlansNumber) {
   const std::string file = testing::TempDir() + "reducer-" + std::to_string(getpid()) + ".json";
   {
