@@ -70,12 +70,12 @@ void Print(const SelectFlags& flags, const std::vector<MethodResult>& results) {
 void Print(const SparseFlags& flags, const SparseBenchResult& result) {
   nlohmann::ordered_json json = {{"results", nlohmann::ordered_json::array()}};
   std::vector<std::vector<std::string>> rows = {
-      {"K", "RANGES", "MEDIAN", "BUSIEST CARD", "LOWER BOUND", "A GATHER"}};
+      {"K", "RANGES", "MEDIAN", "BUSIEST NIC", "LOWER BOUND", "A GATHER"}};
   for (const SparseBenchCase& c : result.cases) {
     const double bound =
         2 * static_cast<double>(c.k) * (result.workers - 1) / result.workers * kFastEntryBytes;
     const double gather = static_cast<double>(c.k) * (result.workers - 1) * kFastEntryBytes;
-    const bool card = c.card_bytes > 0;
+    const bool nic = c.nic_bytes > 0;
     json["results"].push_back({{"workers", result.workers},
                                {"servers", result.servers},
                                {"elements", flags.bench.elements},
@@ -84,12 +84,12 @@ void Print(const SparseFlags& flags, const SparseBenchResult& result) {
                                {"codec", flags.bench.codec},
                                {"merge", flags.bench.merge},
                                {"p50_s", c.median_seconds},
-                               {"bytes_busiest_link", card ? c.card_bytes : c.worker_bytes},
-                               {"bytes_counted", card ? "card" : "sent by a worker"},
+                               {"bytes_busiest_link", nic ? c.nic_bytes : c.worker_bytes},
+                               {"bytes_counted", nic ? "nic" : "sent by a worker"},
                                {"bytes_lower_bound", bound},
                                {"bytes_gather", gather}});
     rows.push_back({absl::StrFormat("%d", c.k), absl::StrFormat("%d", c.shards),
-                    FormatSeconds(c.median_seconds), card ? FormatBytes(c.card_bytes) : "-",
+                    FormatSeconds(c.median_seconds), nic ? FormatBytes(c.nic_bytes) : "-",
                     FormatBytes(bound), FormatBytes(gather)});
   }
   if (flags.json) {

@@ -43,39 +43,39 @@ double NumberOf(const std::string& path) {
   return number;
 }
 
-InterfaceFacts FactsOf(const ifaddrs& card) {
+InterfaceFacts FactsOf(const ifaddrs& nic) {
   InterfaceFacts facts;
-  facts.name = card.ifa_name;
-  facts.up = (card.ifa_flags & IFF_UP) != 0;
-  facts.loopback = (card.ifa_flags & IFF_LOOPBACK) != 0;
+  facts.name = nic.ifa_name;
+  facts.up = (nic.ifa_flags & IFF_UP) != 0;
+  facts.loopback = (nic.ifa_flags & IFF_LOOPBACK) != 0;
   const std::string folder = "/sys/class/net/" + facts.name;
   facts.mtu = static_cast<int>(NumberOf(folder + "/mtu"));
   std::error_code error;
   if (std::filesystem::exists(folder + "/device", error)) {
     facts.bits_per_second = std::max(0.0, NumberOf(folder + "/speed")) * 1e6;
   }
-  facts.address = SocketAddress::Of(card.ifa_addr).ip();
-  if (card.ifa_netmask != nullptr) facts.prefix = SocketAddress::Of(card.ifa_netmask).prefix();
+  facts.address = SocketAddress::Of(nic.ifa_addr).ip();
+  if (nic.ifa_netmask != nullptr) facts.prefix = SocketAddress::Of(nic.ifa_netmask).prefix();
   return facts;
 }
 
 // IPv4 addresses, and IPv6 addresses of interfaces that have no IPv4 one.
-void CollectCards(const ifaddrs* list, int family, HostFacts* facts) {
-  for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
-    if (card->ifa_addr == nullptr || card->ifa_addr->sa_family != family) continue;
-    if (SocketAddress::Of(card->ifa_addr).is_link_local()) continue;
-    const auto same = [card](const InterfaceFacts& known) { return known.name == card->ifa_name; };
+void CollectInterfaces(const ifaddrs* list, int family, HostFacts* facts) {
+  for (const ifaddrs* nic = list; nic != nullptr; nic = nic->ifa_next) {
+    if (nic->ifa_addr == nullptr || nic->ifa_addr->sa_family != family) continue;
+    if (SocketAddress::Of(nic->ifa_addr).is_link_local()) continue;
+    const auto same = [nic](const InterfaceFacts& known) { return known.name == nic->ifa_name; };
     const std::vector<InterfaceFacts>& known = facts->interfaces;
     if (family == AF_INET6 && std::any_of(known.begin(), known.end(), same)) continue;
-    if (known.size() < kMostListed) facts->interfaces.push_back(FactsOf(*card));
+    if (known.size() < kMostListed) facts->interfaces.push_back(FactsOf(*nic));
   }
 }
 
 void CollectInterfaces(HostFacts* facts) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return;
-  CollectCards(list, AF_INET, facts);
-  CollectCards(list, AF_INET6, facts);
+  CollectInterfaces(list, AF_INET, facts);
+  CollectInterfaces(list, AF_INET6, facts);
   ::freeifaddrs(list);
   facts->routes = ParseRoutes(TextOf("/proc/net/route"));
   for (RouteFacts& route : ParseRoutes6(TextOf("/proc/net/ipv6_route"))) {

@@ -105,10 +105,10 @@ std::vector<Finding> JudgeAddresses(const ClusterFacts& facts) {
       placed.push_back(host);
       kinds.push_back(IsIpv6(host->address) ? "of IPv6" : "of IPv4");
     }
-    for (const InterfaceFacts& card : host->interfaces) {
-      if (card.name != host->interface_name) continue;
+    for (const InterfaceFacts& nic : host->interfaces) {
+      if (nic.name != host->interface_name) continue;
       hosts.push_back(host);
-      sizes.push_back(std::to_string(card.mtu));
+      sizes.push_back(std::to_string(nic.mtu));
     }
   }
   for (const auto& [address, same] : names) {

@@ -12,7 +12,7 @@ constexpr double kSlowDisk = 50e6;         // bytes a second: a 1 GB checkpoint 
 constexpr double kSlowSyncSeconds = 0.02;  // of each step, with --update-log=fsync
 constexpr double kLittleSpace = 2e9;
 constexpr uint64_t kOpenAtStart = 32;   // descriptors of a rank before it connects
-constexpr double kSlowCard = 1e9;       // bits a second
+constexpr double kSlowNic = 1e9;        // bits a second
 constexpr size_t kUcxDescriptors = 3;   // of a connection (docs/transport.md)
 constexpr size_t kGrpcDescriptors = 2;  // the same
 constexpr int kSparePorts = 2;          // of the first host: the coordinator's, MASTER_PORT
@@ -29,18 +29,18 @@ void JudgeNetwork(const HostFacts& host, bool several, std::vector<Finding>* fou
                       "give --network-interface the interface that joins the hosts"});
     return;
   }
-  for (const InterfaceFacts& card : host.interfaces) {
-    if (card.name != host.interface_name) continue;
-    if (card.loopback && several) {
+  for (const InterfaceFacts& nic : host.interfaces) {
+    if (nic.name != host.interface_name) continue;
+    if (nic.loopback && several) {
       found->push_back({Severity::kError,
-                        "the data plane's interface is " + card.name + ", which joins no hosts",
+                        "the data plane's interface is " + nic.name + ", which joins no hosts",
                         host.host, "give --network-interface the interface that joins the hosts"});
     }
-    if (card.bits_per_second > 0 && card.bits_per_second < kSlowCard) {
+    if (nic.bits_per_second > 0 && nic.bits_per_second < kSlowNic) {
       found->push_back(
           {Severity::kWarning,
-           absl::StrFormat("%s runs at %.0f Mbit/s", card.name, card.bits_per_second / 1e6),
-           host.host, "look at cable, port and autonegotiation (ethtool " + card.name + ")"});
+           absl::StrFormat("%s runs at %.0f Mbit/s", nic.name, nic.bits_per_second / 1e6),
+           host.host, "look at cable, port and autonegotiation (ethtool " + nic.name + ")"});
     }
   }
   if (!host.transport_error.empty()) {

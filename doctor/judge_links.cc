@@ -103,10 +103,10 @@ void AddSlowLinks(const ClusterFacts& facts, const std::vector<std::string>& slo
   }
 }
 
-const InterfaceFacts* CardOf(const ClusterFacts& facts, const std::string& name) {
+const InterfaceFacts* DataInterfaceOf(const ClusterFacts& facts, const std::string& name) {
   for (const HostFacts& host : facts.hosts) {
-    for (const InterfaceFacts& card : host.interfaces) {
-      if (host.host == name && card.name == host.interface_name) return &card;
+    for (const InterfaceFacts& nic : host.interfaces) {
+      if (host.host == name && nic.name == host.interface_name) return &nic;
     }
   }
   return nullptr;
@@ -114,8 +114,8 @@ const InterfaceFacts* CardOf(const ClusterFacts& facts, const std::string& name)
 
 void AddBelowNominal(const ClusterFacts& facts, const LinkFacts& link,
                      std::vector<Finding>* found) {
-  const InterfaceFacts* from = CardOf(facts, link.from);
-  const InterfaceFacts* to = CardOf(facts, link.to);
+  const InterfaceFacts* from = DataInterfaceOf(facts, link.from);
+  const InterfaceFacts* to = DataInterfaceOf(facts, link.to);
   if (from == nullptr || to == nullptr) return;
   const double bits = std::min(from->bits_per_second, to->bits_per_second);
   const double rate = std::max(link.sent_rate, link.received_rate) * 8;

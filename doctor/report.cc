@@ -33,8 +33,8 @@ std::string HostTable(const std::vector<HostFacts>& hosts) {
   for (const HostFacts& host : hosts) {
     if (!host.error.empty()) continue;
     double bits = 0;
-    for (const InterfaceFacts& card : host.interfaces) {
-      if (card.name == host.interface_name) bits = card.bits_per_second;
+    for (const InterfaceFacts& nic : host.interfaces) {
+      if (nic.name == host.interface_name) bits = nic.bits_per_second;
     }
     rows.push_back({host.host, Build(host, "ringwood"), Build(host, "commit"), Build(host, "UCX"),
                     std::to_string(host.cores), std::to_string(host.gpu.devices),
@@ -54,11 +54,11 @@ std::string Details(const HostFacts& host) {
   for (const auto& [name, value] : host.build) {
     if (name != "ringwood" && name != "commit" && name != "UCX") add(name, value);
   }
-  for (const InterfaceFacts& card : host.interfaces) {
+  for (const InterfaceFacts& nic : host.interfaces) {
     add("interface",
-        absl::StrFormat("%s %s %s%s, MTU %d", card.name,
-                        card.address.empty() ? "without an address" : card.address,
-                        card.up ? "up" : "down", card.loopback ? ", loopback" : "", card.mtu));
+        absl::StrFormat("%s %s %s%s, MTU %d", nic.name,
+                        nic.address.empty() ? "without an address" : nic.address,
+                        nic.up ? "up" : "down", nic.loopback ? ", loopback" : "", nic.mtu));
   }
   for (const RouteFacts& route : host.routes) {
     add("route", absl::StrFormat("%s%s by %s", route.destination,

@@ -48,13 +48,13 @@ Status CheckReadable(const std::string& flag, const std::string& file) {
 }  // namespace
 
 bool OnLoopback(const RunOptions& run) {
-  const std::string& card = run.context.network_interface;
-  return card.empty() || card == "lo" || card == "=lo";
+  const std::string& interface_name = run.context.network_interface;
+  return interface_name.empty() || interface_name == "lo" || interface_name == "=lo";
 }
 
 Status CheckNetwork(const RunOptions& run) {
-  const std::string& card = run.context.network_interface;
-  if (run.places.size() > 1 && card.empty()) {
+  const std::string& interface_name = run.context.network_interface;
+  if (run.places.size() > 1 && interface_name.empty()) {
     return Invalid(
         "more than one host needs --network-interface IF, the interface that joins them");
   }
@@ -64,7 +64,7 @@ Status CheckNetwork(const RunOptions& run) {
         "--network-interface %s is not loopback, and --transport ucx has no encryption. Say "
         "--trusted-fabric if only this job's hosts can reach that network, or leave the transport "
         "to gRPC under TLS",
-        card));
+        interface_name));
   }
   return OkStatus();
 }

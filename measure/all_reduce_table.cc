@@ -245,9 +245,9 @@ std::string ToJson(const BenchReport& report) {
   for (const BenchResult& result : report.results) {
     std::string row = ToJson(result.ours);
     row.pop_back();  // the brace
-    if (result.nic_share >= 0) row += absl::StrFormat(", \"card\": %.4g", result.nic_share);
+    if (result.nic_share >= 0) row += absl::StrFormat(", \"nic\": %.4g", result.nic_share);
     if (result.peer_nic_share >= 0)
-      row += absl::StrFormat(", \"peer_card\": %.4g", result.peer_nic_share);
+      row += absl::StrFormat(", \"peer_nic\": %.4g", result.peer_nic_share);
     if (result.peer.runs > 0) {
       row += absl::StrFormat(
           ", \"peer\": %s, \"ratio\": %.4g, \"ratio_min\": %.4g, "

@@ -64,14 +64,16 @@ class SparseBench {
 
   const SparseBenchOptions options_;
   std::string interface_;  // empty: no interface was named
-  std::unique_ptr<Connection> connection_;
-  std::unique_ptr<EpochLink> link_;
   uint64_t round_ = 0;
   std::vector<Climb> climbs_;
   std::vector<Entries> ups_;
   std::vector<Descent> descents_;  // the last one of each case, whose memory the next one uses
   std::vector<SparseBenchCase> cases_;
   std::vector<std::vector<double>> seconds_;  // by case
+  // Last, so destroyed first: an exchange that took too long may still be under way, and the link
+  // ends when the network's loop has run everything that was posted to it.
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<EpochLink> link_;
 };
 
 // One tensor and one group a case.
@@ -163,7 +165,7 @@ Status SparseBench::Measure(size_t which, bool keep) {
   RW_RETURN_IF_ERROR(MaxOverRanks(most));
   if (!keep) return OkStatus();
   seconds_[which].push_back(most[0]);
-  cases_[which].card_bytes = std::max(cases_[which].card_bytes, most[1]);
+  cases_[which].nic_bytes = std::max(cases_[which].nic_bytes, most[1]);
   cases_[which].worker_bytes = most[2];
   return OkStatus();
 }

@@ -26,7 +26,7 @@ struct SparseBenchCase {
   double median_seconds = 0;  // per round, of the slowest rank: from a barrier to its end
   // Bytes per round through the busiest host's NIC, in the busier direction, as the kernel counts
   // them (headers included); 0 on loopback.
-  double card_bytes = 0;
+  double nic_bytes = 0;
   double worker_bytes = 0;  // payload that the busiest worker sends
 };
 

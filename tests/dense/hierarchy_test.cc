@@ -99,7 +99,7 @@ TEST(Hierarchy, EveryContributionLandsExactlyOnceOnEveryRank) {
   }
 }
 
-TEST(Hierarchy, EveryCardCarriesOneCopy) {
+TEST(Hierarchy, EveryNicCarriesOneCopy) {
   for (const Hosts& hosts : ManyPlacements()) {
     const int count = static_cast<int>(hosts.size());
     for (int leaving : Leaving(All(hosts), hosts)) {

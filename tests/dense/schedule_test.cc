@@ -184,7 +184,7 @@ TEST(HopCost, IsFoundAgainFromWhatAllReducesTake) {
   const HopCost two = HopCostOf(Timed(cost, OneEach(2), 5e-4), OneEach(2));
   EXPECT_NEAR(two.alpha + two.message, cost.alpha + cost.message, 1e-9);
   EXPECT_NEAR(two.alpha / two.message, HopCost().alpha / HopCost().message, 1e-9);
-  // One host has no card.
+  // One host has no NIC.
   const Hosts one = {{0, 1, 2, 3}};
   const HopCost inside = HopCostOf(Timed({2e-5, 1, 1e-5, 3e-10}, one, 1e-4), one);
   EXPECT_NEAR(inside.inside_beta, 3e-10, 1e-15);

@@ -103,7 +103,7 @@ std::vector<Case> HostCases() {
          for (LinkFacts& link : f->links) link.interface_name = "";
        },
        Severity::kError, "h1", "lo, which joins no hosts", "--network-interface", 78},
-      {"card", [](F f) { f->hosts[2].interfaces[0].bits_per_second = 1e8; }, Severity::kWarning,
+      {"nic", [](F f) { f->hosts[2].interfaces[0].bits_per_second = 1e8; }, Severity::kWarning,
        "h2", "eth0 runs at 100 Mbit/s", "ethtool eth0", 0},
       {"mtu", [](F f) { f->hosts[2].interfaces[0].mtu = 9000; }, Severity::kWarning, "h2",
        "is 9000, on the others 1500", "mtu", 0},

@@ -8,7 +8,7 @@
 #include "plan/strategy/planner.h"
 #include "plan/strategy/problem.h"
 #include "tests/plan/random_input.h"
-#include "tests/plan/shared_card.h"
+#include "tests/plan/shared_nic.h"
 
 namespace ringwood {
 namespace {
@@ -84,7 +84,7 @@ TEST(Hybrid, EqualsEnumerationWithinItsClass) {
   }
 }
 
-// The plan's groups in their order on one card, at given densities: end and entries.
+// The plan's groups in their order on one NIC, at given densities: end and entries.
 struct PlayedLanes {
   double end = 0;
   double entries = 0;
@@ -158,15 +158,15 @@ std::vector<std::vector<Sent>> Groupings(const Problem& problem, const std::vect
 }
 
 double SharedEnd(const std::vector<Sent>& ring, const std::vector<Sent>& tree) {
-  std::vector<CardMessage> messages;
+  std::vector<NicMessage> messages;
   for (const Sent& m : ring) messages.push_back({0, m.ready, m.startup, m.seconds - m.startup});
   for (const Sent& m : tree) messages.push_back({1, m.ready, m.startup, m.seconds - m.startup});
   double end = 0;
-  for (const double e : PlaySharedCard(messages, 1)) end = std::max(end, e);
+  for (const double e : PlaySharedNic(messages, 1)) end = std::max(end, e);
   return end;
 }
 
-TEST(Hybrid, GapToTheBestOnASharedCardIsReported) {
+TEST(Hybrid, GapToTheBestOnASharedNicIsReported) {
   Random random(7);
   double worst = 0;
   double sum = 0;
@@ -202,9 +202,8 @@ TEST(Hybrid, GapToTheBestOnASharedCardIsReported) {
     sum += gap;
     best += gap < 1e-9;
   }
-  std::printf(
-      "hybrid on a shared card, L <= 6: best in %d of %d, mean gap %.2f %%, worst %.1f %%\n", best,
-      kRounds, 100 * sum / kRounds, 100 * worst);
+  std::printf("hybrid on a shared NIC, L <= 6: best in %d of %d, mean gap %.2f %%, worst %.1f %%\n",
+              best, kRounds, 100 * sum / kRounds, 100 * worst);
   EXPECT_LT(sum / kRounds, 0.10);
 }
 

@@ -285,7 +285,7 @@ TEST(Planner, OneWorkerAndAnEmptyTableWork) {
   EXPECT_TRUE(MakePlan("hybrid", input)->groups.empty());
 }
 
-TEST(Planner, WorkersThatShareACardMakeDenseGroupsCheaper) {
+TEST(Planner, WorkersThatShareANicMakeDenseGroupsCheaper) {
   PlanInput input = SmallNetwork();
   input.world = 8;
   const double ring = MakePlan("exact", input)->predicted_seconds;

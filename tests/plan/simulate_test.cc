@@ -70,10 +70,10 @@ double TreeEnd(const TreeShape& shape, double bytes) {
     std::vector<double> arrivals;
     for (const int child : tree.children(node)) arrivals.push_back(up[child] + kNetwork.alpha);
     std::sort(arrivals.begin(), arrivals.end());
-    double card = 0;
+    double nic = 0;
     for (const double arrival : arrivals) {
-      card = std::max(card, arrival) + wire;
-      up[node] = std::max(up[node], card) + add;
+      nic = std::max(nic, arrival) + wire;
+      up[node] = std::max(up[node], nic) + add;
     }
   }
   double last = 0;
@@ -357,14 +357,14 @@ TEST(Simulate, ChunksHideHopsAndAdditionsButNotTheWire) {
   }
 }
 
-TEST(Simulate, RanksOfAHostShareItsCardAndTakeTheHierarchy) {
+TEST(Simulate, RanksOfAHostShareItsNicAndTakeTheHierarchy) {
   for (const int ranks : {2, 4}) {
     const Hosts hosts = EvenHosts(8, ranks);
     const double seconds = EndOf(OneGroup(hosts, kResNet));
     const double closed = HierarchyCost(Network(), hosts).Seconds(kResNetBytes);
     EXPECT_GT(seconds, 0.95 * closed) << ranks;
     EXPECT_LT(seconds, 1.02 * closed) << ranks;
-    // The ring over the same hosts has each card carry 2 (P-1)/P of the tensor.
+    // The ring over the same hosts has each NIC carry 2 (P-1)/P of the tensor.
     EXPECT_LT(seconds, 0.9 * EndOf(OneGroup(OneEach(8), kResNet))) << ranks;
   }
 }

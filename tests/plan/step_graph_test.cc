@@ -134,9 +134,9 @@ TEST(Cost, AHierarchyIsTheRingWhereEveryRankHasAHostOfItsOwn) {
 
 TEST(Cost, AHierarchyPaysForItsSlowestHop) {
   Network network{1e-4, 8e-9, 0};
-  // Two hosts of four: the card carries the tensor once, a ring of all eight 1.75 times.
+  // Two hosts of four: the NIC carries the tensor once, a ring of all eight 1.75 times.
   EXPECT_NEAR(HierarchyCost(network, EvenHosts(8, 4)).Seconds(1e8), 4e-4 + 0.8, 1e-9);
-  network.inside_beta = 8e-9;  // a memory no faster than the card
+  network.inside_beta = 8e-9;  // a memory no faster than the NIC
   EXPECT_NEAR(HierarchyCost(network, EvenHosts(8, 4)).Seconds(1e8), 4e-4 + 6 * 0.8, 1e-9);
   EXPECT_NEAR(HierarchyCost(network, EvenHosts(4, 4)).Seconds(1e8), 2e-4 + 6 * 0.8, 1e-9);
 }

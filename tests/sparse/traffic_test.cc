@@ -1,5 +1,5 @@
 // Bytes on the NICs, counted: hosts, each with workers and a server, whole exchanges over the
-// in-process network. What stays inside a host is not on its card.
+// in-process network. What stays inside a host is not on its NIC.
 #include <gtest/gtest.h>
 
 #include <latch>
@@ -57,13 +57,13 @@ Entries Spread(int worker) {
   return entries;
 }
 
-struct Card {
+struct Nic {
   uint64_t sent = 0, received = 0;
 };
 
-// The busiest card of one round. Worker and server w are on host w mod `hosts`.
-Card Busiest(int hosts, int servers, const std::string& merge, int workers_of_a_host = 1,
-             bool hosts_known = true) {
+// The busiest NIC of one round. Worker and server w are on host w mod `hosts`.
+Nic Busiest(int hosts, int servers, const std::string& merge, int workers_of_a_host = 1,
+            bool hosts_known = true) {
   const int workers = hosts * workers_of_a_host;
   TreeShape job{workers, servers, 8};
   for (int w = 0; w < workers && hosts_known; ++w) job.hosts.push_back(w % hosts);
@@ -124,31 +124,31 @@ Card Busiest(int hosts, int servers, const std::string& merge, int workers_of_a_
                       },
                       Seconds(60))
                   .ok());
-  std::vector<Card> cards(hosts);
+  std::vector<Nic> nics(hosts);
   for (int from = 0; from < nodes; ++from) {
     for (int to = 0; to < nodes; ++to) {
       if (host_of(from) == host_of(to)) continue;
-      cards[host_of(from)].sent += sent[from][to];
-      cards[host_of(to)].received += sent[from][to];
+      nics[host_of(from)].sent += sent[from][to];
+      nics[host_of(to)].received += sent[from][to];
     }
   }
-  Card busiest;
-  for (const Card& card : cards) {
-    busiest.sent = std::max(busiest.sent, card.sent);
-    busiest.received = std::max(busiest.received, card.received);
+  Nic busiest;
+  for (const Nic& nic : nics) {
+    busiest.sent = std::max(busiest.sent, nic.sent);
+    busiest.received = std::max(busiest.received, nic.received);
   }
   return busiest;
 }
 
-TEST(Traffic, ShardedOverAllHostsTheBusiestCardCarriesTheLowerBound) {
+TEST(Traffic, ShardedOverAllHostsTheBusiestNicCarriesTheLowerBound) {
   for (int hosts : {2, 4, 20}) {
     // The histograms of "exact" cost each pair of servers some 2 KiB a round.
     for (const auto& [merge, limit] : {std::pair("gtopk", 1.05), std::pair("exact", 1.25)}) {
-      const Card card = Busiest(hosts, hosts, merge);
+      const Nic nic = Busiest(hosts, hosts, merge);
       const double bound = 2.0 * kEntries * (hosts - 1) / hosts * 6;
-      EXPECT_LE(card.sent, limit * bound) << hosts << " hosts, " << merge;
-      EXPECT_LE(card.received, limit * bound) << hosts << " hosts, " << merge;
-      EXPECT_GE(card.received, 0.9 * bound);
+      EXPECT_LE(nic.sent, limit * bound) << hosts << " hosts, " << merge;
+      EXPECT_LE(nic.received, limit * bound) << hosts << " hosts, " << merge;
+      EXPECT_GE(nic.received, 0.9 * bound);
     }
   }
 }
@@ -156,14 +156,14 @@ TEST(Traffic, ShardedOverAllHostsTheBusiestCardCarriesTheLowerBound) {
 // gTop-k: of what its four workers send a host passes on k entries, and gets the result once.
 TEST(Traffic, AHostWithSeveralWorkersCarriesWhatOneWouldHave) {
   const double bound = 2.0 * kEntries * 3 / 4 * 6;
-  const Card card = Busiest(4, 4, "gtopk", 4);
-  EXPECT_LE(card.sent, 1.05 * bound);
-  EXPECT_LE(card.received, 1.05 * bound);
-  EXPECT_GE(Busiest(4, 4, "gtopk", 4, false).received, 3.9 * card.received);
+  const Nic nic = Busiest(4, 4, "gtopk", 4);
+  EXPECT_LE(nic.sent, 1.05 * bound);
+  EXPECT_LE(nic.received, 1.05 * bound);
+  EXPECT_GE(Busiest(4, 4, "gtopk", 4, false).received, 3.9 * nic.received);
 }
 
-TEST(Traffic, AtTwentyHostsACardReceivesAnEighthOfWhatAGatherDoes) {
-  const Card gather = Busiest(20, 0, "gtopk");
+TEST(Traffic, AtTwentyHostsANicReceivesAnEighthOfWhatAGatherDoes) {
+  const Nic gather = Busiest(20, 0, "gtopk");
   EXPECT_GE(gather.received, 19 * kEntries * 6);
   EXPECT_GE(gather.received, 8 * Busiest(20, 20, "gtopk").received);
 }

@@ -29,7 +29,7 @@ TEST(PollPacer, DoesNotNapWhereMessagesComeFast) {
   TimePoint now;
   for (int i = 0; i < 100; ++i) pacer.Arrived(now += microseconds(400));
   EXPECT_EQ(pacer.Nap(), Duration::zero());
-  // A card that becomes slow is noticed, and one that becomes fast again.
+  // A NIC that becomes slow is noticed, and one that becomes fast again.
   for (int i = 0; i < 20; ++i) pacer.Arrived(now += milliseconds(3));
   EXPECT_GT(pacer.Nap(), Duration::zero());
   for (int i = 0; i < 20; ++i) pacer.Arrived(now += microseconds(400));

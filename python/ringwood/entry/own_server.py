@@ -97,15 +97,15 @@ class OwnReducer(_Own):
 
 
 def _network_flags():
-    card = os.environ.get("RINGWOOD_NETWORK_INTERFACE")
+    interface = os.environ.get("RINGWOOD_NETWORK_INTERFACE")
     flags = ["--insecure", "--listen", "127.0.0.1:0"]
-    if card:
+    if interface:
         trusted = os.environ.get("RINGWOOD_TRUSTED_FABRIC", "").lower() in _ON
-        if not trusted and card != "lo" and not os.environ.get("RINGWOOD_IDENTITY"):
-            raise InvalidError(f"RINGWOOD_NETWORK_INTERFACE={card}: what rank 0's own server says there would not be "
+        if not trusted and interface != "lo" and not os.environ.get("RINGWOOD_IDENTITY"):
+            raise InvalidError(f"RINGWOOD_NETWORK_INTERFACE={interface}: what rank 0's own server says there would not be "
                                "encrypted. Set RINGWOOD_TRUSTED_FABRIC=1 if only your hosts reach this network; else "
                                "start the ranks with `ringwood run`, which gives them certificates")
-        flags = ["--trusted-fabric" if trusted else "--insecure", "--network-interface", card, "--listen", ":0"]
+        flags = ["--trusted-fabric" if trusted else "--insecure", "--network-interface", interface, "--listen", ":0"]
     for name, flag in (("RINGWOOD_TRANSPORT", "--transport"), ("RINGWOOD_PORT_RANGE", "--port-range"),
                        ("RINGWOOD_JOIN_TIMEOUT", "--join-timeout")):
         if os.environ.get(name):

@@ -1,4 +1,4 @@
-// Lanes that run at the same time and share one card: with q transfers under way each gets its
+// Lanes that run at the same time and share one NIC: with q transfers under way each gets its
 // share of the bandwidth, so how long a message takes depends on what starts later.
 #pragma once
 
@@ -8,24 +8,24 @@
 
 namespace ringwood {
 
-struct CardMessage {
+struct NicMessage {
   int lane = 0;  // a lane sends its messages in the order of the list, one after the other
   double ready_seconds = 0;
   double startup_seconds = 0;   // passes undisturbed
-  double transfer_seconds = 0;  // alone on the card
+  double transfer_seconds = 0;  // alone on the NIC
 };
 
 constexpr double kNothingOfAPhase = 1e-15;  // seconds; what is left of a phase that is over
 
-struct CardWork {
+struct NicWork {
   double startup;
   double transfer;
   bool over = false;
 };
 
 // The first unfinished message of each lane.
-inline std::vector<size_t> HeadsOfLanes(const std::vector<CardMessage>& messages,
-                                        const std::vector<CardWork>& work) {
+inline std::vector<size_t> HeadsOfLanes(const std::vector<NicMessage>& messages,
+                                        const std::vector<NicWork>& work) {
   std::vector<size_t> heads;
   std::vector<bool> seen;
   for (size_t m = 0; m < messages.size(); ++m) {
@@ -40,10 +40,9 @@ inline std::vector<size_t> HeadsOfLanes(const std::vector<CardMessage>& messages
 
 // End of each message. q concurrent transfers each run at rate 1 / (1 + penalty * (q - 1));
 // penalty 1: the bandwidth is shared fairly.
-inline std::vector<double> PlaySharedCard(const std::vector<CardMessage>& messages,
-                                          double penalty) {
-  std::vector<CardWork> work;
-  for (const CardMessage& m : messages) work.push_back({m.startup_seconds, m.transfer_seconds});
+inline std::vector<double> PlaySharedNic(const std::vector<NicMessage>& messages, double penalty) {
+  std::vector<NicWork> work;
+  for (const NicMessage& m : messages) work.push_back({m.startup_seconds, m.transfer_seconds});
   std::vector<double> ends(messages.size(), 0);
   double now = 0;
   for (size_t left = messages.size(); left > 0;) {
