@@ -60,8 +60,11 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
       std::copy(payload.bytes.begin(), payload.bytes.end(), copy->data());
       const Frame frame = inbox_->MakeFrame(name, content, payload);
       const bool posted = network_->PostTo(
-          peers_[peer], [frame, copy](InProcessEnd& end) { end.Deliver(frame, copy); });
-      if (!posted) status = Unavailable(inbox_->Label(peer) + " was closed");
+          peers_[peer], [frame, copy](InProcessEnd& end) { end.Deliver(frame, copy); },
+          &Loop::Post);
+      if (!posted) {
+        status = Unavailable(inbox_->Label(peer) + " was closed, or its loop's mailbox is full");
+      }
       inbox_->CountSent(sizeof(Frame) + payload.bytes.size());
     }
     if (!status.ok()) status = Annotate(status, "send " + ToString(name));
@@ -87,8 +90,9 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
     if (inbox_ == nullptr) return;
     for (const auto& [node, address] : peers_) {
       const Status told = TellsPeers(reason) ? Status(reason.code(), Farewell(reason)) : OkStatus();
-      network_->PostTo(address,
-                       [self = self_, told](InProcessEnd& end) { end.PeerClosed(self, told); });
+      network_->PostTo(
+          address, [self = self_, told](InProcessEnd& end) { end.PeerClosed(self, told); },
+          &Loop::PostReserved);  // one of each peer, which waits for it
     }
     inbox_->Close(reason);
     inbox_->Abandon();
@@ -102,7 +106,7 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
   // Answers run from the loop, never inside the call that caused them.
   void Schedule() {
     if (scheduled_ || !inbox_->HasAnswers()) return;
-    scheduled_ = loop_->Post([end = shared_from_this()] {
+    scheduled_ = loop_->PostReserved([end = shared_from_this()] {
       end->scheduled_ = false;
       end->inbox_->RunAnswers();
       end->Schedule();
@@ -152,11 +156,13 @@ std::unique_ptr<Fabric> InProcessNetwork::MakeFabric(Loop* loop) {
   return std::make_unique<InProcessFabric>(std::move(end));
 }
 
-bool InProcessNetwork::PostTo(uint64_t address, std::function<void(InProcessEnd&)> task) {
+// Under the lock: after Remove the end's loop may be gone.
+bool InProcessNetwork::PostTo(uint64_t address, std::function<void(InProcessEnd&)> task,
+                              bool (Loop::*post)(Loop::Task)) {
   absl::MutexLock lock(&mutex_);
   const auto found = ends_.find(address);
   const std::shared_ptr<InProcessEnd> end = found == ends_.end() ? nullptr : found->second.lock();
-  return end != nullptr && end->loop()->Post([end, task = std::move(task)] { task(*end); });
+  return end != nullptr && (end->loop()->*post)([end, task = std::move(task)] { task(*end); });
 }
 
 void InProcessNetwork::Remove(uint64_t address) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/synchronization/mutex.h"
+#include "base/loop.h"
 #include "transport/fabric.h"
 
 namespace ringwood {
@@ -26,8 +27,10 @@ class InProcessNetwork {
  private:
   friend class InProcessEnd;
   friend class InProcessFabric;
-  // Runs `task` with the end of `address` on its loop; false if there is none any more.
-  bool PostTo(uint64_t address, std::function<void(InProcessEnd&)> task);
+  // Runs `task` with the end of `address` on its loop; false if there is none any more, or `post`
+  // refuses.
+  bool PostTo(uint64_t address, std::function<void(InProcessEnd&)> task,
+              bool (Loop::*post)(Loop::Task));
   void Remove(uint64_t address);
 
   absl::Mutex mutex_;

@@ -28,7 +28,7 @@ ReducerAttendance::ReducerAttendance(Loop* loop, Options options, Callbacks call
 ReducerAttendance::~ReducerAttendance() = default;
 
 void ReducerAttendance::Later(std::function<void()> task) {
-  loop_->Post([alive = std::weak_ptr<char>(alive_), task = std::move(task)] {
+  loop_->PostReserved([alive = std::weak_ptr<char>(alive_), task = std::move(task)] {
     if (!alive.expired()) task();
   });
 }

@@ -66,7 +66,7 @@ class ReducerNode::Life {
   }
 
   void Drain() {
-    loop_.Post([this] {
+    loop_.PostReserved([this] {
       draining_ = true;
       if (!welcome_) EndDrained();
     });
@@ -77,7 +77,7 @@ class ReducerNode::Life {
   // Runs `task` on the loop if this life still is in the epoch attempt that `turn_` named.
   template <typename Task>
   void Later(uint64_t turn, Task task) {
-    loop_.Post([this, turn, task = std::move(task)]() mutable {
+    loop_.PostReserved([this, turn, task = std::move(task)]() mutable {
       if (turn == turn_ && !ended_) task();
     });
   }

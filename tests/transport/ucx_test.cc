@@ -1,5 +1,6 @@
 // What only real processes show: death without a word, settings, refusals.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -16,6 +17,7 @@
 #include "transport/interface.h"
 #include "transport/ucx/listener.h"
 #include "transport/ucx/neighbour.h"
+#include "transport/ucx/sender.h"
 
 namespace ringwood {
 namespace {
@@ -241,6 +243,31 @@ TEST(UcxFabric, AnIdleNodeUsesNoProcessorTime) {
   }
   EXPECT_LT(used, 0.1);
   for (int i = 0; i < 4; ++i) world.Close(i, Aborted("over"));
+}
+
+TEST(UcxSender, KeepsABoundedNumberOfMessagesForAPeerThatDoesNotConnect) {
+  constexpr size_t kMost = UcxSender::kMaxWaiting;
+  std::vector<Status> answers;  // of the sends, in the order in which they come
+  World world(Kind::kUcx, 2, false);
+  world.Connect(1);  // it waits for rank 0, whose part it is to connect
+  world.Run(1, [&] {
+    for (size_t i = 0; i < kMost + 2; ++i) {
+      world.transport(1)->Send(0, Chunk(static_cast<uint32_t>(i)), {}, {},
+                               [&](const Status& status) { answers.push_back(status); });
+    }
+  });
+  // Answers run between two turns of the loop, soon.
+  const TimePoint deadline = Now() + Seconds(20);
+  for (size_t count = 0; count == 0 && Now() < deadline;) {
+    world.Run(1, [&] { count = answers.size(); });
+  }
+  world.Run(1, [&] {
+    ASSERT_EQ(answers.size(), 2u);
+    EXPECT_EQ(answers[0].code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(Message(answers[0]), testing::HasSubstr("messages wait for rank 0 (host h0)"));
+  });
+  world.Close(1, Aborted("enough"));
+  EXPECT_EQ(answers.size(), kMost + 2);
 }
 
 TEST(UcxAddress, IsOfEitherFamily) {

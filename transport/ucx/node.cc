@@ -117,8 +117,12 @@ bool UcxNode::Arm() {
 }
 
 void UcxNode::RunAnswersSoon() {
-  if (!closed_ || !inbox_->HasAnswers()) return;
-  loop_->Post([self = shared_from_this()] { self->inbox_->RunAnswers(); });
+  if (!closed_ || scheduled_ || !inbox_->HasAnswers()) return;
+  scheduled_ = loop_->PostReserved([self = shared_from_this()] {
+    self->scheduled_ = false;
+    self->inbox_->RunAnswers();
+    self->RunAnswersSoon();
+  });
 }
 
 void UcxNode::Lost(UcxLink& link, const Status& reason) {

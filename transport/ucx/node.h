@@ -80,6 +80,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   int self_ = 0;
   bool attached_ = false;
   bool closed_ = false;
+  bool scheduled_ = false;  // RunAnswersSoon has a place in the mailbox
 };
 
 }  // namespace ringwood

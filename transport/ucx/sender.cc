@@ -12,12 +12,21 @@ void UcxSender::Send(UcxLink& link, const Frame& frame, std::span<const std::byt
   auto outgoing =
       std::make_unique<Outgoing>(Outgoing{this, link.peer, frame, payload, std::move(done)});
   if (link.endpoint == nullptr) {
-    waiting_[link.peer].push_back(std::move(outgoing));
+    Keep(std::move(outgoing));
   } else if (link.reads_us && payload.size() >= kLeastAnnounced) {
     Announce(link, std::move(outgoing));
   } else {
     Transmit(link, std::move(outgoing));
   }
+}
+
+void UcxSender::Keep(std::unique_ptr<Outgoing> outgoing) {
+  Queue& waiting = waiting_[outgoing->peer];
+  if (waiting.size() < kMaxWaiting) return waiting.push_back(std::move(outgoing));
+  const Status full = Exhausted(absl::StrFormat(
+      "send %s: %d messages wait for %s to connect already", ToString(NameOf(outgoing->frame)),
+      kMaxWaiting, inbox_->Label(outgoing->peer)));
+  inbox_->Answer([done = std::move(outgoing->done), full] { done(full); });
 }
 
 void UcxSender::Connected(UcxLink& link) {

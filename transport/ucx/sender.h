@@ -18,6 +18,10 @@ namespace ringwood {
 
 class UcxSender {
  public:
+  // Most messages kept for a peer that has not connected yet. Callers have a few chunks of a few
+  // lanes in flight, never thousands, and the peer would keep no more of them (its inbox).
+  static constexpr size_t kMaxWaiting = Inbox::kMaxEarly;
+
   void Join(Inbox* inbox) { inbox_ = inbox; }
 
   // Announces a long payload to a peer that reads our memory; keeps messages for a peer that has
@@ -58,6 +62,7 @@ class UcxSender {
 
   static void OnSent(void* request, ucs_status_t status, void* outgoing);
 
+  void Keep(std::unique_ptr<Outgoing> outgoing);  // until its peer has connected
   void Transmit(UcxLink& link, std::unique_ptr<Outgoing> outgoing);
   void Announce(UcxLink& link, std::unique_ptr<Outgoing> outgoing);
   void Answer(Outgoing& outgoing, ucs_status_t status);

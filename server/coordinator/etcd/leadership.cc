@@ -116,7 +116,7 @@ void Leadership::Follow(Election::Phase before, const Status& answered) {
       if (before == Election::Phase::kLeading) return;
       Log(LogLevel::kInfo, absl::StrFormat("leads %s from here on, under revision %d", prefix,
                                            election_.revision()));
-      leads_->Post([this, revision = election_.revision()] { options_.leads(revision); });
+      leads_->PostReserved([this, revision = election_.revision()] { options_.leads(revision); });
       return;
     case Election::Phase::kDeposed:
       options_.deposed(Unavailable(absl::StrFormat(

@@ -43,15 +43,16 @@ void Checker::CheckPart(const CheckpointId& id, uint64_t digest,
   answer(CheckerStops());
 }
 
+// One task of a checkpoint at a time: whoever saved it waits for what is found.
 void Checker::ReadBack(const CheckpointId& id, const Found& found) {
-  (void)loop_.Post([this, id, found] {
+  (void)loop_.PostReserved([this, id, found] {
     ReadBackNow(id, found);
     ReadBackNext({id}, found);
   });
 }
 
 void Checker::ReadBackNext(std::set<CheckpointId> tried, const Found& found) {
-  (void)loop_.Post([this, tried = std::move(tried), found]() mutable {
+  (void)loop_.PostReserved([this, tried = std::move(tried), found]() mutable {
     auto left = store_->Unread();
     if (!left.ok() || stopping_) return;
     std::erase_if(*left, [&](const CheckpointId& id) { return tried.contains(id); });
