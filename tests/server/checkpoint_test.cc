@@ -17,6 +17,7 @@
 #include "server/coordinator/coord_store.h"
 #include "server/store/checkpoint_reader.h"
 #include "server/store/service/stripe_collector.h"
+#include "tests/server/checkpoints/stripe.h"
 
 namespace ringwood {
 namespace {
@@ -87,12 +88,12 @@ Status SaveRank(StripeCollector* collector, uint64_t epoch, uint64_t step, uint3
       if (!begun.ok()) return begun.status();
       incoming = *std::move(begun);
     }
-    RW_RETURN_IF_ERROR(incoming->Add(chunk));
+    RW_RETURN_IF_ERROR(WriteChunk(incoming.get(), chunk));
   }
   const std::string own = "own of " + std::to_string(rank);
-  RW_RETURN_IF_ERROR(
-      incoming->Add(Chunk(epoch, step, rank, "residual", v1::SCOPE_OWN, own.size(), 0, own)));
-  return incoming->Finish().status();
+  RW_RETURN_IF_ERROR(WriteChunk(
+      incoming.get(), Chunk(epoch, step, rank, "residual", v1::SCOPE_OWN, own.size(), 0, own)));
+  return KeepStripe(incoming.get()).status();
 }
 
 Status Save(StripeCollector* collector, uint64_t epoch, uint64_t step, size_t bytes) {
@@ -256,8 +257,8 @@ TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
     ++step;
     for (v1::SaveChunk& chunk : chunks) chunk.set_step(step), chunk.set_world(1);
     RW_ASSIGN_OR_RETURN(auto incoming, collector.Begin(chunks.front()));
-    for (const v1::SaveChunk& chunk : chunks) RW_RETURN_IF_ERROR(incoming->Add(chunk));
-    RW_RETURN_IF_ERROR(incoming->Finish().status());
+    for (const v1::SaveChunk& chunk : chunks) RW_RETURN_IF_ERROR(WriteChunk(incoming.get(), chunk));
+    RW_RETURN_IF_ERROR(KeepStripe(incoming.get()).status());
     return *collector.Outcome(0, step);
   };
   const auto shared = v1::SCOPE_SHARED;

@@ -21,6 +21,7 @@
 #include "server/store/view/prune.h"
 #include "tests/server/checkpoints/saved.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
+#include "tests/server/checkpoints/stripe.h"
 
 namespace ringwood {
 namespace {
@@ -349,10 +350,10 @@ TEST_F(SharedChunks, OfACheckpointThatIsBeingMadeStay) {
   std::unique_ptr<StripeCollector::Incoming> incoming;
   for (const v1::SaveChunk& chunk : ChunksOf(late, 0, {{"frozen", {}, Bytes(1, 400'000)}})) {
     if (incoming == nullptr) incoming = *collector.Begin(chunk);
-    ASSERT_TRUE(incoming->Add(chunk).ok());
+    ASSERT_TRUE(WriteChunk(incoming.get(), chunk).ok());
   }
   (*store)->Drop({1, 10});  // its base
-  ASSERT_TRUE(incoming->Finish().ok());
+  ASSERT_TRUE(KeepStripe(incoming.get()).ok());
   EXPECT_TRUE(VerifyCheckpoint(store_, {1, 30}).ok());
   EXPECT_EQ(StoredBySteps()[30], 0u) << "all of it lies with step 10";
 }

@@ -16,6 +16,7 @@
 #include "server/store/view/prune.h"
 #include "tests/server/checkpoints/served_store.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
+#include "tests/server/checkpoints/stripe.h"
 
 namespace ringwood {
 namespace {
@@ -127,9 +128,9 @@ Status SaveTensOfThousands(StripeCollector* collector, const CheckpointId& id) {
       if (incoming == nullptr) {
         RW_ASSIGN_OR_RETURN(incoming, collector->Begin(chunk));
       }
-      RW_RETURN_IF_ERROR(incoming->Add(chunk));
+      RW_RETURN_IF_ERROR(WriteChunk(incoming.get(), chunk));
     }
-    RW_RETURN_IF_ERROR(incoming->Finish().status());
+    RW_RETURN_IF_ERROR(KeepStripe(incoming.get()).status());
   }
   return collector->Outcome(id.epoch, id.step).value_or(Internal("not complete"));
 }

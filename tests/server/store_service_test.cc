@@ -16,6 +16,7 @@
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/store/service/stripe_collector.h"
 #include "tests/server/checkpoints/served_store.h"
+#include "tests/server/checkpoints/stripe.h"
 
 namespace ringwood {
 namespace {
@@ -73,9 +74,9 @@ class StoreServiceTest : public testing::Test {
     ASSERT_TRUE(incoming.ok()) << incoming.status();
     for (int piece = 0; piece < kPieces; ++piece) {
       chunk.set_offset(piece * kPiece);
-      ASSERT_TRUE((*incoming)->Add(chunk).ok());
+      ASSERT_TRUE(WriteChunk(incoming->get(), chunk).ok());
     }
-    ASSERT_TRUE((*incoming)->Finish().ok());
+    ASSERT_TRUE(KeepStripe(incoming->get()).ok());
   }
 
   static void Limit(grpc::ClientContext* context) {

@@ -17,6 +17,7 @@
 #include "server/store/store_directory.h"
 #include "server/store/view/pin.h"
 #include "server/store/view/store_view.h"
+#include "tests/server/checkpoints/stripe.h"
 
 namespace ringwood {
 namespace {
@@ -71,8 +72,8 @@ Status SaveAlone(StripeCollector* collector, uint64_t epoch, uint64_t step,
                  const std::string& data) {
   const v1::SaveChunk chunk = Weights(epoch, step, 1, data);
   RW_ASSIGN_OR_RETURN(auto incoming, collector->Begin(chunk));
-  RW_RETURN_IF_ERROR(incoming->Add(chunk));
-  RW_RETURN_IF_ERROR(incoming->Finish().status());
+  RW_RETURN_IF_ERROR(WriteChunk(incoming.get(), chunk));
+  RW_RETURN_IF_ERROR(KeepStripe(incoming.get()).status());
   return collector->Outcome(epoch, step).value_or(Internal("not complete"));
 }
 
@@ -269,8 +270,8 @@ TEST_F(StoreTest, ACheckpointThatNobodyBringsOnFailsWithTheRanksThatAreMissing) 
   const v1::SaveChunk chunk = Weights(1, 10, 3, "mine");
   auto incoming = collector.Begin(chunk);
   ASSERT_TRUE(incoming.ok()) << incoming.status();
-  ASSERT_TRUE((*incoming)->Add(chunk).ok());
-  ASSERT_TRUE((*incoming)->Finish().ok());
+  ASSERT_TRUE(WriteChunk(incoming->get(), chunk).ok());
+  ASSERT_TRUE(KeepStripe(incoming->get()).ok());
   EXPECT_FALSE(collector.GiveUp(Now()));
   EXPECT_FALSE(collector.Outcome(1, 10).has_value());
   EXPECT_TRUE(collector.GiveUp(Now() + Seconds(StripeCollector::kPatienceSeconds + 1)));
@@ -288,8 +289,8 @@ TEST_F(StoreTest, ACheckpointThatARankMissedFailsWhenItBringsTheNext) {
     chunk.set_scope(v1::SCOPE_OWN);
     auto incoming = collector.Begin(chunk);
     ASSERT_TRUE(incoming.ok()) << incoming.status();
-    ASSERT_TRUE((*incoming)->Add(chunk).ok());
-    ASSERT_TRUE((*incoming)->Finish().ok());
+    ASSERT_TRUE(WriteChunk(incoming->get(), chunk).ok());
+    ASSERT_TRUE(KeepStripe(incoming->get()).ok());
   };
   bring(10, 0);
   EXPECT_FALSE(collector.Outcome(1, 10).has_value());

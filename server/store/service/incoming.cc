@@ -27,13 +27,6 @@ StripeCollector::Incoming::~Incoming() {
   collector_->Fail(id_, Unavailable(absl::StrFormat("rank %d stopped in the middle", rank_)));
 }
 
-Status StripeCollector::Incoming::Add(const v1::SaveChunk& chunk) {
-  const Status written = Write(chunk);
-  return written.ok() ? written : Fail(written);
-}
-
-StatusOr<uint64_t> StripeCollector::Incoming::Finish() { return Keep(Sync()); }
-
 Status StripeCollector::Incoming::Write(const v1::SaveChunk& chunk) {
   if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
   if (chunk.epoch() != id_.epoch || chunk.step() != id_.step || chunk.rank() != rank_) {

@@ -101,19 +101,15 @@ class StripeCollector {
     std::atomic<int> busy{0};  // so many stripes are being synced
   };
 
-  // One rank's stripe, from its first chunk on. The caller adds every chunk (the first too), then
-  // finishes; a stripe that is destroyed before fails its checkpoint.
+  // One rank's stripe, from its first chunk on. The caller writes every chunk (the first too),
+  // syncs and keeps; each after the one before. An error is given to Keep, at once. A stripe that
+  // is destroyed before fails its checkpoint.
   class Incoming {
    public:
     ~Incoming();
-    Status Add(const v1::SaveChunk& chunk);
-    StatusOr<uint64_t> Finish();  // bytes, when synced
-
-    // The same in steps, for a caller that has threads for the disk: each after the one before.
-    // An error is given to Keep, at once.
-    Status Write(const v1::SaveChunk& chunk);  // any thread
-    Status Sync();                             // any thread
-    StatusOr<uint64_t> Keep(const Status& so_far);
+    Status Write(const v1::SaveChunk& chunk);       // any thread
+    Status Sync();                                  // any thread
+    StatusOr<uint64_t> Keep(const Status& so_far);  // its bytes; on the collector's thread
 
     const CheckpointId& id() const { return id_; }
 

@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/tensor_type.h"
 #include "server/store/service/stripe_collector.h"
+#include "tests/server/checkpoints/stripe.h"
 
 namespace ringwood {
 
@@ -88,9 +89,9 @@ inline Status SaveItems(CheckpointStore* store, const SavedWorld& saved,
       if (incoming == nullptr) {
         RW_ASSIGN_OR_RETURN(incoming, collector.Begin(chunk));
       }
-      RW_RETURN_IF_ERROR(incoming->Add(chunk));
+      RW_RETURN_IF_ERROR(WriteChunk(incoming.get(), chunk));
     }
-    RW_RETURN_IF_ERROR(incoming->Finish().status());
+    RW_RETURN_IF_ERROR(KeepStripe(incoming.get()).status());
   }
   return collector.Outcome(saved.epoch, saved.step).value_or(Internal("not complete"));
 }

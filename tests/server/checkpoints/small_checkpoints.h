@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "server/store/service/stripe_collector.h"
+#include "tests/server/checkpoints/stripe.h"
 
 namespace ringwood {
 
@@ -72,10 +73,10 @@ inline Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint3
     if (incoming == nullptr) {
       RW_ASSIGN_OR_RETURN(incoming, collector->Begin(chunk));
     }
-    RW_RETURN_IF_ERROR(incoming->Add(chunk));
+    RW_RETURN_IF_ERROR(WriteChunk(incoming.get(), chunk));
   }
   if (bytes < state.size()) return Aborted("this rank stops in the middle");
-  return incoming->Finish().status();
+  return KeepStripe(incoming.get()).status();
 }
 
 // `then`: when all stripes are there.
