@@ -12,13 +12,32 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
 namespace {
 
+void CloseOne(int* descriptor) {
+  if (*descriptor >= 0) ::close(*descriptor);
+  *descriptor = -1;
+}
+
+// Closes what nobody has taken.
 struct Pipe {
+  Pipe() = default;
+  Pipe(Pipe&& other) noexcept { *this = std::move(other); }
+  Pipe& operator=(Pipe&& other) noexcept {
+    std::swap(read, other.read);
+    std::swap(write, other.write);
+    return *this;
+  }
+  ~Pipe() {
+    CloseOne(&read);
+    CloseOne(&write);
+  }
+
   int read = -1;
   int write = -1;
 };
@@ -28,12 +47,10 @@ StatusOr<Pipe> MakePipe() {
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return Exhausted(absl::StrFormat("cannot make a pipe: %s (see ulimit -n)", strerror(errno)));
   }
-  return Pipe{ends[0], ends[1]};
-}
-
-void CloseOne(int* descriptor) {
-  if (*descriptor >= 0) ::close(*descriptor);
-  *descriptor = -1;
+  Pipe pipe;
+  pipe.read = ends[0];
+  pipe.write = ends[1];
+  return pipe;
 }
 
 void SetNonBlocking(int descriptor) {
@@ -122,6 +139,10 @@ StatusOr<std::unique_ptr<Process>> Process::Spawn(const ProcessOptions& options)
     RW_ASSIGN_OR_RETURN(input, MakePipe());
   } else {
     input.read = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input.read < 0) {  // else the child would read what is ours
+      return Exhausted(
+          absl::StrFormat("cannot open /dev/null: %s (see ulimit -n)", strerror(errno)));
+    }
   }
   if (!options.inherit_output) {
     RW_ASSIGN_OR_RETURN(output, MakePipe());
@@ -138,13 +159,12 @@ StatusOr<std::unique_ptr<Process>> Process::Spawn(const ProcessOptions& options)
   const int no_fork = process->pid_ < 0 ? errno : 0;
   if (no_fork == 0) ::setpgid(process->pid_, process->pid_);  // whichever of the two comes first
   for (int* end : {&failure_pipe.write, &input.read, &output.write, &error.write}) CloseOne(end);
-  process->input_ = input.write;
-  process->output_ = output.read;
-  process->error_ = error.read;
+  process->input_ = std::exchange(input.write, -1);
+  process->output_ = std::exchange(output.read, -1);
+  process->error_ = std::exchange(error.read, -1);
   Failure failure;
   const bool failed =
       no_fork == 0 && ::read(failure_pipe.read, &failure, sizeof(failure)) == sizeof(failure);
-  CloseOne(&failure_pipe.read);
   if (no_fork != 0) {
     process->ended_ = true;
     return Exhausted(absl::StrFormat(

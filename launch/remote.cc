@@ -28,7 +28,8 @@ StatusOr<std::unique_ptr<Remote>> Remote::Start(const Reach& reach, const Job& j
   remote->members_ = static_cast<int>(job.slots.size());
   remote->pids_.resize(job.slots.size());
   remote->silence_seconds_ = job.silence_seconds;
-  remote->pinged_ = remote->heard_ = Now();
+  if (!remote->local_) remote->start_seconds_ = reach.start_seconds;
+  remote->started_ = remote->pinged_ = remote->heard_ = Now();
   ProcessOptions options;
   if (remote->local_) {
     options.command = {reach.program};
@@ -68,12 +69,27 @@ void Remote::Ping(bool read) {
 }
 
 Status Remote::Silence(bool read) {
-  if (!read || !reader_.opened()) heard_ = Now();  // the remote shell may take its time to connect
+  if (!read) started_ = Now();
+  if (!read || !reader_.opened()) heard_ = Now();  // Started() watches over a remote shell
   const double seconds = ToSeconds(Now() - heard_);
   if (silence_seconds_ <= 0 || seconds <= silence_seconds_ * kSlack) return OkStatus();
   lost_ = true;
   return Unavailable(absl::StrFormat("host %s was silent for %.0f s (%s); it is counted as lost",
                                      host_, seconds, command_));
+}
+
+// The opening is the worker's first word; until it comes nothing else is told from a shell that
+// hangs, on a lost route or at a question that nobody answers.
+Status Remote::Started() {
+  if (reader_.opened() || start_seconds_ <= 0 || Now() - started_ <= Seconds(start_seconds_)) {
+    return OkStatus();
+  }
+  lost_ = true;
+  const std::string said = Said();
+  return Unavailable(absl::StrFormat(
+      "the remote shell to host %s has started no worker within %.0f s (%s)%s; is the host up, and "
+      "does that command start ringwood there without asking anything?",
+      host_, start_seconds_, command_, said.empty() ? "" : ": " + said));
 }
 
 TimePoint Remote::over() const {
@@ -114,14 +130,20 @@ Status Remote::Progress(bool read, const std::function<void(const Report&)>& sin
   if (end) process_->CloseOutput();
   // A remote shell that died may have left its worker, and with it the pipe's other end: hanging up
   // ends that worker, and the pipe's end will show that it has ended.
-  if (lost_ || (!end && !(ended && bytes.empty()))) return OkStatus();
+  if (lost_) return OkStatus();
+  if (!end && !(ended && bytes.empty())) return Started();
   lost_ = true;
   return Lost();
 }
 
-Status Remote::Lost() const {
+std::string Remote::Said() const {
   std::string said = reader_.foreign() + words_;
   while (!said.empty() && isspace(static_cast<unsigned char>(said.back()))) said.pop_back();
+  return said;
+}
+
+Status Remote::Lost() const {
+  const std::string said = Said();
   return Unavailable(absl::StrFormat(
       "the connection to host %s ended (%s)%s", host_, command_,
       said.empty() ? "; is the host up, and is ringwood installed there?" : ": " + said));

@@ -20,6 +20,9 @@ struct Reach {
   std::string program;                    // ringwood, here
   std::string remote_program;             // ringwood, behind the remote shell
   Environment environment;                // inherited by the remote shell and local workers
+  // A host whose remote shell has started no worker by then counts as lost; 0: it may take as long
+  // as it likes.
+  double start_seconds = 0;
 };
 
 class Remote {
@@ -58,8 +61,10 @@ class Remote {
  private:
   Remote() = default;
   Status Lost() const;
+  std::string Said() const;  // what the remote shell printed, without its end of line
   void Ping(bool read);
   Status Silence(bool read);
+  Status Started();  // Unavailable, once: the remote shell hangs
 
   std::string host_;
   std::string command_;  // for messages
@@ -72,8 +77,9 @@ class Remote {
   std::vector<pid_t> pids_;     // of the slots, as reported; 0: ended
   bool lost_ = false;           // said once
   double silence_seconds_ = 0;  // silence after which the worker ends by itself; 0: never
+  double start_seconds_ = 0;    // as in Reach; 0 on this machine, too
   bool answered_ = true;        // the last ping
-  TimePoint pinged_, heard_;
+  TimePoint started_, pinged_, heard_;
   std::string words_;  // the end of what it wrote to standard error
 };
 

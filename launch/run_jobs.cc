@@ -85,6 +85,10 @@ double SilenceSeconds(const RunOptions& options) {
   return std::max(kLeastSilenceSeconds, 3 * options.failure_timeout_seconds);
 }
 
+double StartSeconds(const RunOptions& options) {
+  return std::max(SilenceSeconds(options), options.join_timeout_seconds / 2);
+}
+
 int NumberOfServer(const RunOptions& options, int index) {
   const bool lone = index == 0 && options.lone_coordinator;
   return lone ? options.reducers() : index - options.servers + options.reducers();

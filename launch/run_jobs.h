@@ -11,6 +11,10 @@ namespace ringwood {
 // Silence after which the launcher and a worker on another host give each other up.
 double SilenceSeconds(const RunOptions& options);
 
+// Within which a remote shell has to start a worker: before --join-timeout ends the wait for that
+// worker's processes, so that the host is named, and tried again in an elastic job.
+double StartSeconds(const RunOptions& options);
+
 // Which reducer it is; the number behind the last: none, a coordinator alone.
 int NumberOfServer(const RunOptions& options, int index);
 

@@ -13,6 +13,7 @@
 #include "client/options/options.h"
 #include "launch/host_list.h"
 #include "launch/run_check.h"
+#include "launch/run_jobs.h"
 #include "proto/job_token.h"
 
 namespace ringwood {
@@ -153,6 +154,7 @@ StatusOr<RunOptions> RunOptionsGiven(const CommandContext& context, const RunFla
   run.reach.program = context.program;
   run.reach.remote_program = flags.remote_program.empty() ? context.program : flags.remote_program;
   run.reach.environment = context.environment;
+  run.reach.start_seconds = StartSeconds(run);
   run.context.world = run.ranks();
   if (!flags.resume_job.empty()) {
     if (run.context.resume.empty()) run.context.resume = "1";

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 
 namespace ringwood {
 namespace {
@@ -26,6 +27,36 @@ constexpr uid_t kNobody = 65534;  // the limit on processes does not hold for ro
 TEST(Process, OneThatCannotBeMadeSaysWhy) {
   EXPECT_EXIT(SpawnWithoutRoomForAProcess(), testing::ExitedWithCode(0),
               "Resource temporarily unavailable.*ulimit -u");
+}
+
+size_t Descriptors() {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    count += entry.path().empty() ? 0 : 1;
+  }
+  return count;
+}
+
+// A launcher that tries again and again must not lose more each time.
+TEST(Process, OneThatCannotBeMadeForLackOfDescriptorsLeavesNoneOpen) {
+  ProcessOptions options;
+  options.command = {"/bin/true"};
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const size_t open = Descriptors();
+  const int next = ::dup(STDERR_FILENO);  // the lowest number that is free
+  ::close(next);
+  for (const bool feed : {false, true}) {
+    options.feed = feed;
+    for (int room = 0; room < 7; ++room) {  // it needs seven or eight for a moment
+      const rlimit scarce{static_cast<rlim_t>(next + room), before.rlim_max};
+      ::setrlimit(RLIMIT_NOFILE, &scarce);
+      const Status status = Process::Spawn(options).status();
+      ::setrlimit(RLIMIT_NOFILE, &before);
+      EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << feed << room << status;
+      EXPECT_EQ(Descriptors(), open) << feed << room;
+    }
+  }
 }
 
 }  // namespace
