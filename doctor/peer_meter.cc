@@ -33,9 +33,9 @@ constexpr size_t kBlockBytes = 1 << 20;
 constexpr uint64_t kFirstBytes = 256 << 10;
 constexpr int kBacklog = 16;
 constexpr double kLongestPollSeconds = 1;
-// Between two tries to accept a connection for which there is no descriptor: the listener stays
+// After a connection that could not be accepted, as where no descriptor is left: the listener stays
 // readable meanwhile, so poll() would not wait.
-constexpr double kShortagePauseSeconds = 0.05;
+constexpr double kAcceptPauseSeconds = 0.05;
 
 #pragma pack(push, 1)
 struct Request {
@@ -208,8 +208,9 @@ Status PeerListener::ServeOne(TimePoint deadline) {
   for (double left; (left = ToSeconds(deadline - Now())) > 0;) {
     pollfd wait = {socket_, POLLIN, 0};
     const double seconds = std::min(left, kLongestPollSeconds);
-    if (::poll(&wait, 1, static_cast<int>(seconds * 1000) + 1) <= 0) continue;
-    const int descriptor = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int ready = ::poll(&wait, 1, static_cast<int>(seconds * 1000) + 1);
+    if (ready == 0) continue;
+    const int descriptor = ready > 0 ? ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC) : -1;
     if (descriptor >= 0) {
       ServeConnection(PeerSocket(descriptor), token_);
       return OkStatus();
@@ -220,7 +221,7 @@ Status PeerListener::ServeOne(TimePoint deadline) {
     }
     const bool is_short = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
     shortage = is_short ? error : 0;  // else this one connection was at fault (accept(2))
-    if (is_short) std::this_thread::sleep_for(Seconds(std::min(left, kShortagePauseSeconds)));
+    std::this_thread::sleep_for(Seconds(std::min(left, kAcceptPauseSeconds)));
   }
   if (shortage == 0) return TimedOut("no other host has come to measure");
   return Exhausted(absl::StrFormat(
