@@ -87,9 +87,9 @@ Status Remote::Started() {
   lost_ = true;
   const std::string said = Said();
   return Unavailable(absl::StrFormat(
-      "the remote shell to host %s has started no worker within %.0f s (%s)%s; is the host up, and "
-      "does that command start ringwood there without asking anything?",
-      host_, start_seconds_, command_, said.empty() ? "" : ": " + said));
+      "the remote shell to host %s has started no worker within %.0f s (%s): is the host up, and "
+      "does that command start ringwood there without asking anything?%s",
+      host_, start_seconds_, command_, said.empty() ? "" : " It said: " + said));
 }
 
 TimePoint Remote::over() const {
