@@ -28,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 HOSTS = 4
 VICTIM = 1  # host and rank; the coordinator is on host 0
 PORTS = (21400, 21499)
+NOWHERE = 100  # a routing table
 JOB = """
 import os, sys, time
 import numpy as np
@@ -75,6 +76,11 @@ class Hosts:
             ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
             ip("-n", name, "link", "set", "lo", "up")
+            # What goes there leaves the host, and nobody takes it: a drop without a word. (Routes of the type blackhole
+            # would refuse it at once.)
+            nobody = f"{self.subnet}.254"
+            ip("-n", name, "neigh", "add", nobody, "lladdr", "02:00:00:00:00:fe", "dev", "eth0", "nud", "permanent")
+            ip("-n", name, "route", "add", "default", "via", nobody, "dev", "eth0", "table", NOWHERE)
         return self
 
     def __exit__(self, *_):
@@ -98,13 +104,13 @@ class Hosts:
         ip("link", "set", self.ports[host], *(("master", self.bridge) if there else ("nomaster",)))
 
     def cut_data(self, host, coordinator_port):
-        """Packets of the job's ports are dropped where they leave; the coordinator's, on host 0, pass."""
+        """Packets of the job's ports are lost on their way; the coordinator's, on host 0, pass."""
         running = []
         for i, name in enumerate(self.names):
             control = f"to {self.address(0)} ipproto tcp dport" if i else "ipproto tcp sport"
             to = "" if i == host else f"to {self.address(host)}"
             rules = f"rule add pref 10 {control} {coordinator_port} lookup main\n"
-            rules += "".join(f"rule add pref 20 {to} ipproto tcp {side} {PORTS[0]}-{PORTS[1]} blackhole\n"
+            rules += "".join(f"rule add pref 20 {to} ipproto tcp {side} {PORTS[0]}-{PORTS[1]} lookup {NOWHERE}\n"
                              for side in ("dport", "sport"))
             process = subprocess.Popen(["ip", "-n", name, "-batch", "-"], stdin=subprocess.PIPE, text=True)
             running.append((process, rules))
@@ -116,7 +122,7 @@ class Hosts:
 
     def mute(self, host):
         """The host hears the others, and nobody hears it."""
-        ip("-n", self.names[host], "rule", "add", "pref", 10, "to", f"{self.subnet}.0/24", "blackhole")
+        ip("-n", self.names[host], "rule", "add", "pref", 10, "to", f"{self.subnet}.0/24", "lookup", NOWHERE)
 
     def network(self):
         """Rules and connections of every host, for whoever asks why a cut was not noticed."""
