@@ -99,8 +99,7 @@ class Watch {
   std::string host_;
   std::map<int, State> peers_;
   TimePoint looked_;
-  std::map<std::string, TimePoint>
-      departed_;  // by host, when one that was forgotten was last heard
+  std::map<std::string, TimePoint> departed_;  // by host: when one that is forgotten was heard last
 };
 
 // An error that accuses nodes: a peer that gave no sign of life or cannot be reached, before others

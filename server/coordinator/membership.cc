@@ -18,7 +18,7 @@ std::string WhyItJoins(const Roster& roster, uint32_t node, const v1::JoinReques
     return who + " joined again" + (why.empty() ? "" : ": " + why);
   }
   const uint32_t silent = request.held().silent(0);
-  if (silent == node) return who + " hears nobody on the data plane";
+  if (silent == node) return who + " hears nobody of another host on the data plane";
   return who + " does not hear " + roster.Label(silent) +
          (request.held().silent_size() > 1 ? ", nor others of its host," : "") +
          " on the data plane";
