@@ -251,11 +251,15 @@ def test_copies_that_run_are_handed_over_to_whoever_waits_and_at_the_end(later):
     saving.save()
     saving.wait()
     assert session.saved == [1]
+    session.step = 2
     saving.save()
+    assert session.saved == [1]
     saving.save()
-    assert session.saved == [1, 1], "the one before first"
+    assert session.saved == [1, 2], "the one before first, which is this step's"
+    session.step = 3
+    saving.save()
     leaving.pop()()
-    assert session.saved == [1, 1, 1]
+    assert session.saved == [1, 2, 3]
 
 
 class Stream:

@@ -65,8 +65,9 @@ def begin_local_steps(session, monkeypatch):
 def checkpoint_of(session):
     model = torch.nn.Linear(2, 2)
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
-    return Checkpoint(model, SimpleNamespace(session=session, param_groups=inner.param_groups, leads=True, scaler=None,
-                                             shared_state=inner.state_dict, load_state_dict=inner.load_state_dict))
+    return Checkpoint(model, SimpleNamespace(session=session, param_groups=inner.param_groups, leads=True, saved_at=None,
+                                             scaler=None, shared_state=inner.state_dict,
+                                             load_state_dict=inner.load_state_dict))
 
 
 def save_the_start(session, monkeypatch):
