@@ -17,7 +17,9 @@ namespace ringwood {
 namespace {
 
 struct ReplayFlags {
-  ReplayOptions replay = {.servers = 0};  // not given
+  ReplayFlags() { replay.servers = 0; }  // not given
+
+  ReplayOptions replay;
   double forward_ms = 0;
   bool json = false;
   // For `run`, as they stand.

@@ -2,6 +2,7 @@
 // written, and plans that a job can run from every planner.
 //
 // sources: plan/model/model_profile.cc plan/model/csv.cc plan/strategy/profile_input.cc
+// sources: base/files/whole_file.cc base/files/replaceable.cc
 // sources: plan/strategy/planner.cc plan/strategy/problem.cc plan/plan.cc plan/model/cost.cc
 // sources: plan/strategy/lane.cc plan/strategy/exact.cc plan/strategy/fixed.cc
 // sources: plan/strategy/single.cc plan/strategy/wfbp.cc plan/strategy/mgwfbp.cc

@@ -1,9 +1,9 @@
 // A plan file from anywhere: an error that names the file, or a plan that fits its own tensors,
 // survives being saved, and gives every reducer a part or a reason.
 //
-// sources: client/replan/plan_file.cc base/files/replaceable.cc plan/wire.cc plan/plan.cc
-// sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/assign.cc
-// sources: sparse/group.cc sparse/tree.cc sparse/shard.cc
+// sources: client/replan/plan_file.cc base/files/replaceable.cc base/files/whole_file.cc
+// sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/assign.cc plan/plan.cc
+// sources: sparse/group.cc sparse/tree.cc sparse/shard.cc plan/wire.cc
 // sources: sparse/reducer/part.cc sparse/chunks.cc sparse/codec.cc sparse/index_code.cc
 // sources: sparse/value_code.cc sparse/bits/sum_code.cc base/status.cc base/check.cc base/units.cc
 // sources: control.pb.cc
