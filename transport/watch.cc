@@ -44,9 +44,9 @@ void Watch::Heard(int peer, TimePoint now) {
 void Watch::Forget(int peer) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
-  if (const State& peer = found->second; peer.ever) {
-    TimePoint& departed = departed_[peer.host];
-    departed = std::max(departed, peer.heard);
+  if (const State& state = found->second; state.ever) {
+    TimePoint& departed = departed_[state.host];
+    departed = std::max(departed, state.heard);
   }
   peers_.erase(found);
 }
