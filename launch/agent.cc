@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
@@ -39,6 +41,16 @@ Status MakePrivate(const std::string& path, const std::string& host) {
   return Invalid(
       absl::StrFormat("cannot make a temporary store %s on host %s: %s; give --store DIR", path,
                       host, std::strerror(error)));
+}
+
+// The ranks of a host share its cores. OpenMP, and PyTorch with it, would start a thread for each
+// core in every rank.
+Environment ShareOfCores(const Environment& rank) {
+  const auto found = rank.find("LOCAL_WORLD_SIZE");
+  const int ranks = found == rank.end() ? 1 : std::atoi(found->second.c_str());
+  if (ranks <= 1) return {};
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());  // 0: not known
+  return {{"OMP_NUM_THREADS", std::to_string(std::max(1, cores / ranks))}};
 }
 
 }  // namespace
@@ -127,6 +139,7 @@ Status Agent::Start(const Job& job) {
     options.die_with_parent = true;
     options.environment = options_.environment;
     options.environment.insert(others.begin(), others.end());  // what is set already stays
+    options.environment.merge(ShareOfCores(job.slots[i].environment));
     for (const auto* more : {&job.environment, &job.slots[i].environment}) {
       for (const auto& [name, value] : *more) options.environment[name] = value;
     }

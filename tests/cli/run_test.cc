@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include "base/clock.h"
 #include "tests/cli/program.h"
@@ -296,6 +299,22 @@ TEST(Run, GlooAndNcclAreToldOfTheInterfaceUnlessTheUserHas) {
   };
   EXPECT_EQ(told({}), "lo =lo\n");
   EXPECT_EQ(told({"-x", "GLOO_SOCKET_IFNAME=eth9"}), "eth9 =lo\n");
+}
+
+TEST(Run, RanksOfAHostShareItsCoresUnlessTheUserSaysOtherwise) {
+  ::unsetenv("OMP_NUM_THREADS");
+  const auto threads = [](std::vector<std::string> flags) {
+    const Finished run = RunProgram(Shell("echo $OMP_NUM_THREADS", flags));
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.out;
+  };
+  const unsigned share = std::max(1u, std::thread::hardware_concurrency() / 4);
+  EXPECT_THAT(threads({"-np", "4"}), HasSubstr("[3] " + std::to_string(share) + "\n"));
+  EXPECT_EQ(threads({"-np", "1"}), "\n");
+  EXPECT_THAT(threads({"-np", "2", "-x", "OMP_NUM_THREADS=3"}), HasSubstr("[1] 3\n"));
+  const Finished set =
+      RunProgram(Shell("echo $OMP_NUM_THREADS", {"-np", "2"}), {{"OMP_NUM_THREADS", "5"}});
+  EXPECT_THAT(set.out, HasSubstr("[1] 5\n"));
 }
 
 TEST(Run, AHostThatCannotBeReachedIsNamedWithTheShellsWords) {
