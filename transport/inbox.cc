@@ -29,6 +29,7 @@ class CopiedPayload : public IncomingPayload {
   Buffer<std::byte> bytes_;
 };
 
+constexpr char kTold[] = "ringwood/told";  // a payload
 constexpr size_t kFarewellBytes = 1024;
 constexpr size_t kMostFarewellBytes = 4 * kFarewellBytes + 64;  // with its escapes, and what is cut
 
@@ -66,10 +67,15 @@ std::string Farewell(const Status& reason) { return Printable(Message(reason), k
 
 Status ReadFarewell(uint8_t code, std::span<const std::byte> text, const std::string& from) {
   const std::string_view said(reinterpret_cast<const char*>(text.data()), text.size());
-  const Status told(static_cast<StatusCode>(code), Printable(said, kMostFarewellBytes));
-  if (!told.ok() && TellsPeers(told) && !told.message().empty()) return told;
-  return Unavailable(from + " closed its connection");
+  Status told(static_cast<StatusCode>(code), Printable(said, kMostFarewellBytes));
+  if (told.ok() || !TellsPeers(told) || told.message().empty()) {
+    return Unavailable(from + " closed its connection");
+  }
+  told.SetPayload(kTold, absl::Cord());
+  return told;
 }
+
+bool IsTold(const Status& status) { return status.GetPayload(kTold).has_value(); }
 
 Inbox::Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits)
     : name_(name), limits_(limits) {

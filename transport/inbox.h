@@ -45,6 +45,8 @@ bool TellsPeers(const Status& reason);
 // text of a peer is made printable again.
 std::string Farewell(const Status& reason);
 Status ReadFarewell(uint8_t code, std::span<const std::byte> text, const std::string& from);
+// Whether a peer said it, which tells the coordinator by itself.
+bool IsTold(const Status& status);
 
 class Inbox {
  public:

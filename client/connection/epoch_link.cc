@@ -15,6 +15,7 @@
 #include "proto/attachment.h"
 #include "proto/store_places.h"
 #include "sparse/tree.h"
+#include "transport/inbox.h"
 
 namespace ringwood {
 namespace {
@@ -271,7 +272,7 @@ bool EpochLink::Recovers() {
 }
 
 Status EpochLink::Named(const Status& status) {
-  const bool sign = IsSignOfADeath(status);
+  const bool sign = IsSignOfADeath(status) || IsTold(status);
   absl::MutexLock lock(&mutex_);
   if (!sign) return status;
   const auto announced = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -15,6 +15,7 @@
 #include "server/reducer/reducer_attendance.h"
 #include "sparse/reducer/part.h"
 #include "sparse/reducer/reducer.h"
+#include "transport/inbox.h"
 #include "transport/watch.h"
 
 namespace ringwood {
@@ -38,8 +39,9 @@ bool IsFinal(const Status& status) {
 }
 
 // A message that does not fit the plan, or a peer that was silent for the failure timeout, as
-// against one that is gone: nobody else will say it.
+// against one that is gone, or what another process noticed: nobody else will say it.
 bool IsOurNews(const Status& status) {
+  if (IsTold(status)) return false;
   return status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kDataLoss ||
          status.code() == StatusCode::kDeadlineExceeded;
 }

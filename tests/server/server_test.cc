@@ -16,6 +16,7 @@
 #include "server/store/store_directory.h"
 #include "server/store/view/store_view.h"
 #include "tests/server/peers/worker.h"
+#include "transport/inbox.h"
 
 namespace ringwood {
 namespace {
@@ -82,6 +83,50 @@ TEST(Server, ItsReducerKnowsWhoSharesItsHost) {
   EXPECT_EQ(peers[0].host, "test");
   EXPECT_EQ(peers[1].host, "h1");
   EXPECT_EQ(peers[2].host, "h0");
+}
+
+// Of each epoch: the reducer's first receive is answered with what a worker said as it closed.
+class Told : public Fabric {
+ public:
+  explicit Told(std::unique_ptr<Fabric> fabric) : fabric_(std::move(fabric)) {}
+  std::string Address() const override { return fabric_->Address(); }
+  std::string Wire() const override { return fabric_->Wire(); }
+  StatusOr<std::unique_ptr<Transport>> Connect(const EpochName&, const std::vector<Peer>&,
+                                               const FabricLimits&) override {
+    return std::make_unique<Answers>();
+  }
+
+ private:
+  struct Answers : Transport {
+    void Send(int, const MessageName&, const Content&, const Payload&, SendDone) override {}
+    void Receive(int, const MessageName&, const Content&, const ReceiveBuffer&,
+                 ReceiveDone done) override {
+      const std::string said = Farewell(TimedOut("rank 1: rank 7 has not answered"));
+      done(ReadFarewell(static_cast<uint8_t>(StatusCode::kDeadlineExceeded),
+                        std::as_bytes(std::span(said)), "rank 1"),
+           {});
+    }
+    void Withdraw(Lane, uint64_t) override {}
+    void Close(const Status&) override {}
+    TransportCounters Counters() const override { return {}; }
+  };
+
+  const std::unique_ptr<Fabric> fabric_;
+};
+
+TEST(Server, ItsReducerDoesNotFailForWhatAWorkerSays) {
+  ServerOptions options = Embedded();
+  options.watched = [](std::unique_ptr<Fabric> fabric) {
+    return std::unique_ptr<Fabric>(std::make_unique<Told>(std::move(fabric)));
+  };
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+  JoinBoth(a, b);
+  AgreeBoth(a, b, OneTree(1000, "test"));
+  for (uint64_t round = 1; round <= 20; ++round) ExpectCommit(a, b, round);
+  EXPECT_TRUE(b.Leave("rank 7 has not answered").ok());
+  EXPECT_EQ(a.Failure().who(), "rank 1 (host test)");
 }
 
 TEST(Server, TellsEveryoneWhoDied) {

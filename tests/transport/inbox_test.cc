@@ -127,6 +127,16 @@ TEST(Farewell, OfAPeerObeysNoControlCharacter) {
   EXPECT_EQ(read(""), "rank 1 closed its connection");
 }
 
+TEST(Farewell, IsKnownAsWhatAPeerSaid) {
+  const Status reason = TimedOut("rank 2 has not answered");
+  const std::string sent = Farewell(reason);
+  const auto code = static_cast<uint8_t>(reason.code());
+  const Status read = ReadFarewell(code, std::as_bytes(std::span(sent)), "rank 1");
+  EXPECT_EQ(read.code(), reason.code());
+  EXPECT_TRUE(IsTold(Annotate(read, "step 4")));
+  EXPECT_FALSE(IsTold(reason));
+}
+
 TEST_F(InboxTest, APayloadOfAnotherLengthThanItsFrameSaysFailsItsSender) {
   const std::vector<std::byte> payload(100);
   std::vector<std::byte> into(1000);

@@ -91,7 +91,7 @@ class Worker {
     stream_->Finish();
     stream_.reset();
   }
-  grpc::Status Agree(v1::AgreeResponse* response) {
+  grpc::Status Agree(v1::AgreeResponse* response, const v1::Plan& plan = OneRing(1, "test")) {
     v1::AgreeRequest request;
     request.set_epoch(joined.epoch());
     request.set_rank(joined.node());
@@ -99,9 +99,9 @@ class Worker {
     v1::Tensor* tensor = request.add_tensors();
     tensor->set_name("weight");
     tensor->set_elements(1000);
-    tensor->set_route("dense");
+    tensor->set_route(plan.groups(0).route() == "ring" ? "dense" : "sparse");
     tensor->set_density(0.01);
-    if (joined.node() == 0) *request.mutable_plan() = OneRing(1, "test");
+    if (joined.node() == 0) *request.mutable_plan() = plan;
     grpc::ClientContext context;
     Limit(&context);
     const grpc::Status agreed = control_->Agree(&context, request, response);
@@ -288,10 +288,10 @@ inline void ExpectCommit(Worker& a, Worker& b, uint64_t round) {
   EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
 }
 
-inline void AgreeBoth(Worker& a, Worker& b) {
-  auto [first, second] = Both(a, b, [](Worker& worker) {
+inline void AgreeBoth(Worker& a, Worker& b, const v1::Plan& plan = OneRing(1, "test")) {
+  auto [first, second] = Both(a, b, [&](Worker& worker) {
     v1::AgreeResponse response;
-    return worker.Agree(&response);
+    return worker.Agree(&response, plan);
   });
   EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
 }
