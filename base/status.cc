@@ -10,6 +10,7 @@ Status Exhausted(const std::string& message) { return absl::ResourceExhaustedErr
 Status Unavailable(const std::string& message) { return absl::UnavailableError(message); }
 Status TimedOut(const std::string& message) { return absl::DeadlineExceededError(message); }
 Status Aborted(const std::string& message) { return absl::AbortedError(message); }
+Status JobEnded(const std::string& message) { return absl::OutOfRangeError(message); }
 Status Corrupt(const std::string& message) { return absl::DataLossError(message); }
 Status Denied(const std::string& message) { return absl::PermissionDeniedError(message); }
 Status Internal(const std::string& message) { return absl::InternalError(message); }

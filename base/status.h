@@ -26,6 +26,7 @@ Status Exhausted(const std::string& message);      // limit exceeded
 Status Unavailable(const std::string& message);  // a peer died or cannot be reached; restart helps
 Status TimedOut(const std::string& message);     // a deadline passed
 Status Aborted(const std::string& message);      // the epoch ended under the operation
+Status JobEnded(const std::string& message);     // in order, without this process; code 0
 Status Corrupt(const std::string& message);      // a checksum or a format check failed
 Status Denied(const std::string& message);       // security: token, TLS, untrusted network
 Status Internal(const std::string& message);     // a bug of ours that must not stop the process

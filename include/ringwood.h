@@ -48,11 +48,13 @@ enum {
   RINGWOOD_CORRUPT = 9,     /* 1: a checksum or a digest does not agree */
   RINGWOOD_DENIED = 10,     /* 78: the job's token, or a network that is not declared private */
   RINGWOOD_INTERNAL = 11,   /* 1: a fault of Ringwood */
-  RINGWOOD_FORKED = 12      /* 1: used in a forked child */
+  RINGWOOD_FORKED = 12,     /* 1: used in a forked child */
+  RINGWOOD_ENDED = 13       /* 0: the elastic job ended in order while this rank was away from it */
 };
 
-/* The exit code that tells launchers (`ringwood run` and others) what to do: 0; 75 if a restart
- * from the newest checkpoint helps; 78 if only the user can fix it; 1 for anything else. */
+/* The exit code that tells launchers (`ringwood run` and others) what to do: 0 if nothing is left
+ * to do; 75 if a restart from the newest checkpoint helps; 78 if only the user can fix it; 1 for
+ * anything else. */
 RINGWOOD_EXPORT int ringwood_exit_code(int code);
 
 enum { /* element types */

@@ -19,7 +19,6 @@ int CodeOf(StatusCode code) {
     case StatusCode::kOk:
       return RINGWOOD_OK;
     case StatusCode::kInvalidArgument:
-    case StatusCode::kOutOfRange:
       return RINGWOOD_INVALID;
     case StatusCode::kNotFound:
       return RINGWOOD_NOT_FOUND;
@@ -41,6 +40,8 @@ int CodeOf(StatusCode code) {
     case StatusCode::kPermissionDenied:
     case StatusCode::kUnauthenticated:
       return RINGWOOD_DENIED;
+    case StatusCode::kOutOfRange:
+      return RINGWOOD_ENDED;
     default:
       return RINGWOOD_INTERNAL;
   }
@@ -137,6 +138,8 @@ const char* ringwood_strerror(int code) {
       return "internal error";
     case RINGWOOD_FORKED:
       return "used in a forked child";
+    case RINGWOOD_ENDED:
+      return "the job ended in order";
     default:
       return "unknown code";
   }
@@ -145,6 +148,7 @@ const char* ringwood_strerror(int code) {
 int ringwood_exit_code(int code) {
   switch (code) {
     case RINGWOOD_OK:
+    case RINGWOOD_ENDED:
       return 0;
     case RINGWOOD_INVALID:
     case RINGWOOD_NOT_FOUND:

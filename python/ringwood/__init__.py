@@ -5,7 +5,7 @@
 """
 
 from .errors import (AbortedError, CorruptError, DeadlineError, DeniedError, ExhaustedError, ExistsError,
-                     ForkedError, InternalError, InvalidError, NotFoundError, RefusedError,
+                     ForkedError, InternalError, InvalidError, JobEndedError, NotFoundError, RefusedError,
                      RingwoodError, UnavailableError)
 from .sampler import Sampler
 from .session import Session, StepResult
@@ -13,7 +13,7 @@ from .weights import pull
 
 __all__ = ["Session", "StepResult", "Sampler", "pull", "RingwoodError", "InvalidError", "NotFoundError", "ExistsError",
            "RefusedError", "ExhaustedError", "UnavailableError", "DeadlineError", "AbortedError",
-           "CorruptError", "DeniedError", "InternalError", "ForkedError"]
+           "CorruptError", "DeniedError", "InternalError", "ForkedError", "JobEndedError"]
 
 
 def __getattr__(name):

@@ -21,7 +21,7 @@ import weakref
 
 import numpy as np
 
-from .errors import AbortedError, RingwoodError, UnavailableError, sentence_of
+from .errors import AbortedError, JobEndedError, RingwoodError, UnavailableError, sentence_of
 
 _open = weakref.WeakSet()
 _installed = []  # the process in which the hooks were installed
@@ -69,7 +69,7 @@ def _after_exception(before, kind, error, trace):
         return
     cause = _ringwoods(error)
     with _printing(ends=cause is not None):
-        if kind in (UnavailableError, AbortedError):
+        if kind in (UnavailableError, AbortedError, JobEndedError):
             print(f"{kind.__module__}.{kind.__name__}: {error}", file=sys.stderr)
         else:
             before(kind, error, trace)

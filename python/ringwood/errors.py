@@ -2,7 +2,7 @@
 
 The sentence comes from the library and names who, what and the remedy. `exit_code` is what a program
 should end with: 78 = the configuration is wrong, a restart will not help; 75 = restart from the newest
-checkpoint; 1 = anything else.
+checkpoint; 0 = nothing is left to do; 1 = anything else.
 """
 
 import os
@@ -79,9 +79,15 @@ class ForkedError(RingwoodError):
     code, exit_code = 12, 1
 
 
+class JobEndedError(RingwoodError):
+    """The elastic job ended in order while this rank was away from it: nothing is left to do."""
+    code, exit_code = 13, 0
+
+
 BY_CODE = {kind.code: kind for kind in (
     InvalidError, NotFoundError, ExistsError, RefusedError, ExhaustedError, UnavailableError,
-    DeadlineError, AbortedError, CorruptError, DeniedError, InternalError, ForkedError)}
+    DeadlineError, AbortedError, CorruptError, DeniedError, InternalError, ForkedError,
+    JobEndedError)}
 
 
 def error_of(code, sentence):

@@ -99,6 +99,7 @@ void Membership::Handle(const event::Join& event) {
   if (IsOutdated(event.request)) {
     return out_.Reply(event.call, Aborted("this join is older than the caller's last vote"));
   }
+  if (HasEndedWithout(event.request)) return out_.Reply(event.call, EndedWithout());
   AfterJoinOfMember(event.request);
   if (reattachment_) reattachment_->Join(event.request);
   AfterReattachmentEvent();
@@ -119,6 +120,20 @@ bool Membership::IsOutdated(const v1::JoinRequest& request) const {
   return request.role() == v1::ROLE_WORKER && request.held().epoch() < record.epoch() &&
          epoch_->committed().round > record.base_step() &&
          epoch_->roster().Find(request.role(), request.rank(), request.incarnation());
+}
+
+// Nobody is left who has the state of its last step, and nobody needs it: a restart from a
+// checkpoint would train the last steps again.
+Status Membership::EndedWithout() const {
+  if (!options_.elastic || epoch_ == nullptr || !epoch_->finished()) return OkStatus();
+  return JobEnded(absl::StrFormat(
+      "job %016x ended in order after step %d, while this rank was away from it: nothing is left "
+      "to do",
+      epoch_->record().job(), epoch_->committed().round));
+}
+
+bool Membership::HasEndedWithout(const v1::JoinRequest& request) const {
+  return !EndedWithout().ok() && HasPart(request) && request.held().job() == epoch_->record().job();
 }
 
 // A member that joins again has ended its part in the epoch, maybe before we heard why.
@@ -401,6 +416,7 @@ void Membership::AfterEpochEvent() {
     }
     gathering_.Restart(now_);
   }
+  if (const Status ended = EndedWithout(); !ended.ok()) gathering_.DropMembers(ended, &out_);
   OpenIfComplete();
 }
 

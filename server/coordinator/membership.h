@@ -83,6 +83,8 @@ class Membership {
   void OpenIfComplete();
   Status StoppedForJoins() const;
   bool IsOutdated(const v1::JoinRequest& request) const;
+  Status EndedWithout() const;  // for who was away when the job ended; OK: it goes on, or may
+  bool HasEndedWithout(const v1::JoinRequest& request) const;
   void AfterJoinOfMember(const v1::JoinRequest& request);
   void Begin(GatheredWorld world);
   void SayLost(const v1::EpochRecord& next);

@@ -244,10 +244,11 @@ TEST(Misuse, MemoryThatCannotBeHadIsAnErrorWithItsSize) {
 }
 
 TEST(Misuse, EveryCodeHasASentenceAndAnExitCode) {
-  for (int code = RINGWOOD_OK; code <= RINGWOOD_FORKED; ++code) {
+  for (int code = RINGWOOD_OK; code <= RINGWOOD_ENDED; ++code) {
     EXPECT_STRNE(ringwood_strerror(code), "unknown code") << code;
   }
   EXPECT_EQ(ringwood_exit_code(RINGWOOD_OK), 0);
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_ENDED), 0);
   EXPECT_EQ(ringwood_exit_code(RINGWOOD_INVALID), 78);
   EXPECT_EQ(ringwood_exit_code(RINGWOOD_NOT_FOUND), 78);
   EXPECT_EQ(ringwood_exit_code(RINGWOOD_UNAVAILABLE), 75);

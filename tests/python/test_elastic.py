@@ -73,6 +73,14 @@ def test_horovods_sum_is_one_of_ranks():
     run_job("elastic/sums.py", flags=("--elastic",))
 
 
+def test_a_rank_that_was_away_when_the_job_ended_ends_too(tmp_path):
+    """Its launcher would end it a moment later; here it has the time to hear that it ended."""
+    ended = run_job("elastic/away.py", tmp_path / "ended", ranks=3, flags=("--elastic", "--failure-timeout", 3))
+    assert "[2] ringwood.errors.JobEndedError: " in ended.output, ended.output
+    assert re.search(r"job \w+ ended in order after step \d+, while this rank was away", ended.output), ended.output
+    assert "exited with code" not in ended.output, ended.output
+
+
 def test_ranks_with_other_numbers_resume(tmp_path):
     store = ("--elastic", "--store", tmp_path)
     run_job("elastic/fewer.py", ranks=3, flags=store)

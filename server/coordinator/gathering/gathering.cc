@@ -158,6 +158,17 @@ void Gathering::Stop(const Status& reason, Outbox* out) {
   for (const Waiting& waiting : room_.TakeAll()) out->Reply(waiting.call, reason);
 }
 
+void Gathering::DropMembers(const Status& why, Outbox* out) {
+  std::vector<CallId> calls;
+  for (const Waiting* waiting : room_.Members()) {
+    if (HasPart(waiting->request)) calls.push_back(waiting->call);
+  }
+  for (const CallId call : calls) {
+    room_.Remove(call);
+    out->Reply(call, why);
+  }
+}
+
 void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   if (options_.elastic && SetApart(now, out) && !room_.HasEnough(now)) return;
   candidates_ = room_.TakeWorld(now);

@@ -55,6 +55,8 @@ class Gathering {
   // A member of the epoch before is gone: its join, if it waits here, is answered.
   void Drop(const v1::JoinRequest& member, const Status& why, Outbox* out);
   void Stop(const Status& reason, Outbox* out);  // answers everyone
+  // Answers the workers that were in an epoch of the job.
+  void DropMembers(const Status& why, Outbox* out);
   // An epoch has ended without a member that was late: it stays apart for a while, the longer the
   // more often that happens.
   void WasLate(const v1::JoinRequest& member, TimePoint now, Outbox* out);
