@@ -68,6 +68,7 @@ class Checkpoint:
         self._snapshot, self._items = Snapshot(), None
         self._progress, self._told = progress, None
         self._failed_at = None  # the step after which this rank heard that its checkpoint failed
+        self._saved_steps = []  # of each in _local, when it was saved last
 
     # ---- saving ----
 
@@ -117,10 +118,10 @@ class Checkpoint:
         return self._has_saved() or self.save_with({}, later=True)
 
     def _has_saved(self):
-        """Whether this step's checkpoint is complete, for all ranks. In the middle of a round of LocalSteps another one has
-        another state."""
+        """Whether this step's checkpoint is complete, for all ranks. Of a round of LocalSteps there is one, too; a save waits for
+        the round that is under way, and belongs to that."""
         session = self._session
-        if self._local or self._leader.saved_at != session.step:
+        if self._leader.saved_at != session.step or any(each.local.waiting for each in self._local):
             return False
         try:
             session.checkpoint_wait()
@@ -128,7 +129,13 @@ class Checkpoint:
             self._failed_at = session.step
         well = np.array([self._failed_at != session.step], np.uint8)
         all_well = repeated(session, lambda: session.allreduce(well.copy(), "min"))
-        return all_well is not None and bool(all_well[0])
+        if all_well is None or not all_well[0]:
+            return False
+        steps = max((each.local.steps - saved for each, saved in zip(self._local, self._saved_steps)), default=0)
+        if steps and session.rank == 0:
+            sys.stderr.write(f"W rank {session.slot}: the checkpoint of step {session.step} was complete before this save: "
+                             f"{steps} step(s) since then are not in it. The next round's has them\n")
+        return True
 
     def save_with(self, cursor, later=False):
         """The same with a cursor, as rw.save has it. `later`: CUDA tensors may be handed over later."""
@@ -160,6 +167,7 @@ class Checkpoint:
         if any([each.local.settle() for each in self._local]):
             raise AbortedError("this rank was away while the others went on")
         self._leader.saved_at, self._failed_at = self._session.step, None  # a round that was settled is in it
+        self._saved_steps = [each.local.steps for each in self._local]
         state = self._state_of_model()
         parts = self._parts.states()
         trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}

@@ -408,6 +408,16 @@ class Local:
     def __init__(self, owner):
         self._owner = owner
 
+    @property
+    def waiting(self):
+        """Whether settle() has a round to wait for."""
+        return self._owner._exchange.waiting
+
+    @property
+    def steps(self):
+        """A counter of the steps."""
+        return self._owner._steps
+
     def state_dict(self):
         return {**self.numbers(), "inner": self._owner.inner.state_dict()}
 

@@ -146,10 +146,11 @@ def test_a_checkpoint_within_a_round_goes_on_with_the_same_bits(save, ahead, tmp
     assert resumed(tmp_path / "after", 22, 0, ahead, tmp_path / "store", "--resume") == whole
 
 
-@pytest.mark.parametrize("delay", [1, 3])  # a save settles no round; it settles the next one
+@pytest.mark.parametrize("delay", [0, 1, 3])  # a save settles no round, twice; it settles the next one
 def test_each_round_is_saved_once(delay, tmp_path):
     ended = run_job("local/saved.py", delay, flags=["--store", tmp_path])
     assert ended.output.count("all as it should be") == 2, ended.output
+    assert ended.output.count("1 step(s) since then are not in it") == 1, ended.output
 
 
 def test_another_world_goes_on_from_the_outer_parameters(tmp_path):
