@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
 from .recipe import recipe_of
-from .slot import once, pairs_of, settle, slot_of, types_of
+from .slot import is_empty, once, pairs_of, settle, slot_of, types_of
 from .velocity import Velocity
 
 
@@ -34,7 +34,7 @@ class HookState:
     def __init__(self, job, named_parameters, density=None, momentum_correction=None, route=None,
                  scaler=None, clip_norm=None, device_tensors="auto", wire_reach=1.0):
         trained = [pair for pair in once(pairs_of(named_parameters)) if pair[1].requires_grad and not _ignored(pair[1])]
-        named = {name: parameter for name, parameter in trained if not _is_empty(parameter)}
+        named = {name: parameter for name, parameter in trained if not is_empty(parameter)}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         recipe = recipe_of(route, density, momentum_correction, clip_norm)
         settings = dict.fromkeys(named, recipe.settings)
@@ -67,7 +67,7 @@ class HookState:
         if content.is_sparse:  # a bucket of its own, of an Embedding(sparse=True)
             dense = content.to_dense()
         for parameter, gradient in zip(bucket.parameters(), _gradients(bucket) if dense is None else [dense]):
-            if _is_empty(parameter):
+            if is_empty(parameter):
                 continue
             index = self._index.get(id(parameter))
             if index is None:
@@ -107,11 +107,6 @@ class HookState:
 
     def load_state_dict(self, state):
         self._velocity.load(state["velocity"])
-
-
-def _is_empty(parameter):
-    """Whether nothing of it travels. A lazy module's has no shape yet, and is refused with its name."""
-    return not torch.nn.parameter.is_lazy(parameter) and parameter.numel() == 0
 
 
 def _ignored(parameter):

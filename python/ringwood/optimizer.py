@@ -17,7 +17,7 @@ from .errors import AbortedError, InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
 from .replay import Changes, Note, note_of
-from .slot import once, pairs_of, slot_of, types_of
+from .slot import is_empty, once, pairs_of, slot_of, types_of
 from .velocity import TakenOver, Velocity
 from .wrapper import OptimizerWrapper, refuse_kind, refuse_wrapped
 
@@ -418,15 +418,15 @@ def _held_back_of(session, slots):
 
 
 def _trained(optimizer, named_parameters):
-    """Name -> parameter in the order given; every parameter that the optimizer updates has a name."""
+    """Name -> parameter with elements, in the order given; every one that the optimizer updates has a name."""
     named = {}
     for name, parameter in once(pairs_of(named_parameters)):
         if name in named:
             raise InvalidError(f'named_parameters has "{name}" twice')
-        if parameter.requires_grad:
+        if parameter.requires_grad and not is_empty(parameter):
             named[name] = parameter
     known = {id(parameter) for parameter in named.values()}
-    updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+    updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad and not is_empty(p)}
     if updated - known:
         raise InvalidError(f"{len(updated - known)} parameter(s) of the optimizer are not in "
                            "named_parameters; pass model.named_parameters()")

@@ -44,13 +44,18 @@ def once(pairs):
     return list(first.values())
 
 
+def is_empty(parameter):
+    """Whether nothing of it travels. A lazy module's has no shape yet, and is refused with its name."""
+    return not torch.nn.parameter.is_lazy(parameter) and parameter.numel() == 0
+
+
 def types_of(named):
     """Name -> parameter as settings that ranks compare: slots have one type, whatever the parameters' is."""
     return {f'the type of "{name}"': str(parameter.dtype).removeprefix("torch.") for name, parameter in named.items()}
 
 
 def slot_of(name, parameter, stream, scaled, bucketed=False):
-    """The cheapest slot that fits. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
+    """The cheapest slot that fits a parameter with elements. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
     loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets."""
     refuse_part(name, parameter)
     if torch.nn.parameter.is_lazy(parameter):
@@ -59,8 +64,6 @@ def slot_of(name, parameter, stream, scaled, bucketed=False):
         raise InvalidError(f'the parameter "{name}" is {parameter.dtype} on {parameter.device}; '
                            "gradients must be float32, bfloat16, float16 or complex64 on the CPU or a CUDA device. float64 is what "
                            'DistributedDataParallel exchanges over init_process_group("ringwood")')
-    if parameter.numel() == 0:
-        raise InvalidError(f'the parameter "{name}" has no elements; leave it out of the optimizer')
     if parameter.device.type != torch.device(stream.device).type:
         return StagedFromDevice(name, parameter, stream, bucketed)
     if parameter.dtype == torch.float32 and parameter.is_contiguous() and not scaled:

@@ -6,6 +6,7 @@ import torch
 
 from .errors import InvalidError, RefusedError
 from .local.average_adamw import AverageAdamW
+from .slot import is_empty
 
 
 class OptimizerWrapper(torch.optim.Optimizer):
@@ -41,8 +42,8 @@ class OptimizerWrapper(torch.optim.Optimizer):
     def _refuse_strangers(self, known):
         """`known`: ids of the parameters that are exchanged. Another one that the optimizer updates would drift away
         from the other ranks' in silence."""
-        strangers = sum(parameter.requires_grad for group in self.param_groups for parameter in group["params"]
-                        if id(parameter) not in known)
+        strangers = sum(parameter.requires_grad and not is_empty(parameter) for group in self.param_groups
+                        for parameter in group["params"] if id(parameter) not in known)
         if strangers:
             raise RefusedError(f"{strangers} parameter(s) of the optimizer were added, replaced or unfrozen since the "
                                f"ranks agreed on the plan: make them, trainable, before the {type(self).__name__}, and "

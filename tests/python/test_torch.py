@@ -75,6 +75,12 @@ def test_ranks_whose_data_ends_early_join_the_others():
     run_job("uneven.py", ranks=3)
 
 
+@pytest.mark.parametrize("kind", ["distributed", "local"])
+def test_parameters_without_elements_take_part_in_nothing(kind, tmp_path):
+    ended = run_job("optimizer/empty.py", kind, flags=["--store", tmp_path, "--resume=auto"])
+    assert ended.output.count("all as it should be") == 2, ended.output
+
+
 def test_a_model_that_is_in_data_parallel_too_is_refused():
     run_job("in_turn.py", "optimizer/beside_ddp.py")
 

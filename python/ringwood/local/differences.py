@@ -6,12 +6,13 @@ import torch
 
 from ..content import refuse_part
 from ..errors import InvalidError
+from ..slot import is_empty
 
 LEAST_SPARSE = 4096  # elements; a smaller tensor, or one of less than two dimensions, is dense
 
 
 def trained(model, optimizer):
-    """[(name, parameter)] that the optimizer updates, in the model's order; each has a name."""
+    """[(name, parameter)] that the optimizer updates, in the model's order; each has a name and elements."""
     if not isinstance(model, torch.nn.Module):
         raise InvalidError(f"the model of LocalSteps is a {type(model).__name__}: pass the model itself")
     for name, parameter in model.named_parameters():
@@ -19,11 +20,11 @@ def trained(model, optimizer):
         if torch.nn.parameter.is_lazy(parameter) or parameter.is_meta:
             raise InvalidError(f'the parameter "{name}" of a lazy module, or on the device "meta", has no values yet: run a batch '
                                "through the model first, or model.to_empty(device=…)")
-    updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
-    named = [(name, p) for name, p in model.named_parameters() if id(p) in updated and p.numel()]
+    updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad and not is_empty(p)}
+    named = [(name, p) for name, p in model.named_parameters() if id(p) in updated]
     if len(named) < len(updated):
-        raise InvalidError(f"{len(updated) - len(named)} parameter(s) of the optimizer are not the model's, or empty: "
-                           "LocalSteps takes the model that the optimizer trains, and one optimizer")
+        raise InvalidError(f"{len(updated) - len(named)} parameter(s) of the optimizer are not the model's: LocalSteps takes "
+                           "the model that the optimizer trains, and one optimizer")
     if not named:
         raise InvalidError("the optimizer has no parameters of the model")
     for name, parameter in named:

@@ -16,6 +16,7 @@ import torch
 from ..agreement import differing, refuse_differences, repeated
 from ..errors import AbortedError, InvalidError, RefusedError
 from ..sampler import NoSamples
+from ..slot import is_empty
 from ..wrapper import OptimizerWrapper, refuse_wrapped
 from .differences import register, set_options, trained
 from .exchange import Exchange
@@ -166,7 +167,8 @@ class LocalSteps(OptimizerWrapper):
 
     def _refuse_replaced(self):
         """Parameters that the model has in the place of those that the optimizer steps would never change, in silence."""
-        now = {id(parameter): name for name, parameter in self._model.named_parameters() if parameter.requires_grad}
+        now = {id(parameter): name for name, parameter in self._model.named_parameters()
+               if parameter.requires_grad and not is_empty(parameter)}
         new = [name for identity, name in now.items() if identity not in self._known]
         gone = [name for fragment in self.fragments for name, parameter in fragment.named
                 if parameter.requires_grad and id(parameter) not in now]
