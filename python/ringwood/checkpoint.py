@@ -67,7 +67,7 @@ class Checkpoint:
         self._session = self._leader.session
         self._snapshot, self._items = Snapshot(), None
         self._progress, self._told = progress, None
-        self._failed_at = None  # the step after which this rank heard that its checkpoint failed
+        self._failed_at = None  # the step of which this rank has no checkpoint, although it tried
         self._saved_steps = []  # of each in _local, when it was saved last
 
     # ---- saving ----
@@ -166,7 +166,8 @@ class Checkpoint:
         """(shared items, per-rank items), whose copies may still be running."""
         if any([each.local.settle() for each in self._local]):
             raise AbortedError("this rank was away while the others went on")
-        self._leader.saved_at, self._failed_at = self._session.step, None  # a round that was settled is in it
+        # A round that was settled is in it. Until the session has it, this rank has no checkpoint of this step.
+        self._leader.saved_at = self._failed_at = self._session.step
         self._saved_steps = [each.local.steps for each in self._local]
         state = self._state_of_model()
         parts = self._parts.states()
@@ -216,6 +217,7 @@ class Checkpoint:
             raise
         except RingwoodError as failure:
             return self._failed(failure)
+        self._failed_at = None
         return True
 
     def _failed(self, failure):

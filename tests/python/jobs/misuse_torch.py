@@ -42,6 +42,10 @@ rw.broadcast_buffers(graph)
 checkpoint = rw.Checkpoint(graph, optimizer)
 for call in (lambda: rw.broadcast_parameters(graph.state_dict()), lambda: graph(None), checkpoint.restore, checkpoint.save):
     refused(ringwood.InvalidError, ["edges", "sparse_coo"], call)
+graph.edges = graph.edges.to_dense()
+assert checkpoint.save()
+checkpoint.wait()
+assert rw.session().checkpoint_progress.completed == 1, "what could not be saved counted as saved"
 for wrap in (lambda: rw.DistributedOptimizer(optimizer, model.named_parameters()),
              lambda: rw.LocalSteps(model, optimizer, every=2)):
     refused(ringwood.InvalidError, ["is a DistributedOptimizer already", ".inner"], wrap)
