@@ -10,6 +10,7 @@
 
 #include "base/loop.h"
 #include "tests/transport/world.h"
+#include "transport/grpc/stream.h"
 #include "transport/open_fabric.h"
 
 namespace ringwood {
@@ -182,6 +183,15 @@ TEST_P(PortsOf, AFullRangeIsRefusedAtOnceWithWhatIsNeeded) {
   EXPECT_NE(Message(opened).find("2 are in use"), std::string::npos) << Message(opened);
   EXPECT_NE(Message(opened).find(ToString(range)), std::string::npos) << Message(opened);
   EXPECT_NE(Message(opened).find("--port-range"), std::string::npos) << Message(opened);
+}
+
+TEST(GrpcListener, AnAddressThatThisHostHasNotIsRefusedWithTheCauseAndWhereToLook) {
+  const auto opened = OpenGrpcListener("192.0.2.1", {}, [](uint64_t) {});
+  EXPECT_EQ(opened.status().code(), StatusCode::kFailedPrecondition);
+  for (const char* part : {"gRPC cannot listen on 192.0.2.1", "Cannot assign requested address",
+                           "--network-interface (RINGWOOD_NETWORK_INTERFACE)"}) {
+    EXPECT_NE(Message(opened.status()).find(part), std::string::npos) << Message(opened.status());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, PortsOf, testing::Values("ucx", "grpc"),

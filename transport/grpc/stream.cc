@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/net/endpoint.h"
 #include "base/random.h"
@@ -226,6 +227,15 @@ class ClientStream
   std::unique_ptr<grpc::GenericStub> stub_;
 };
 
+// gRPC does not say why; a socket of ours does.
+Status CannotListen(const std::string& ip) {
+  const auto probe = ProbePort(ip, 0);
+  return Refused(absl::StrFormat(
+      "gRPC %s. Does --network-interface (RINGWOOD_NETWORK_INTERFACE) still have this address, and "
+      "may this process open further files (ulimit -n)?",
+      probe.ok() ? "cannot listen on " + ip + ", though a socket can" : Message(probe.status())));
+}
+
 class GenericListener : public GrpcListener, public grpc::CallbackGenericService {
  public:
   GenericListener(const GrpcOptions& options, std::function<void(uint64_t)> incoming)
@@ -237,7 +247,7 @@ class GenericListener : public GrpcListener, public grpc::CallbackGenericService
       if (port != 0 && !ProbePort(ip, port).ok()) continue;
       if (Listen(ToString({ip, port}))) return OkStatus();
     }
-    if (options_.ports.any()) return Refused("gRPC cannot listen on " + ip);
+    if (options_.ports.any()) return CannotListen(ip);
     return ShortOfPorts(options_.ports, ip, 1);
   }
 
