@@ -15,9 +15,13 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/clock.h"
 
 namespace ringwood {
 namespace {
+
+constexpr double kDeathSeconds = 2;  // of a process that was killed
+constexpr int kDeathPauseMicroseconds = 1000;
 
 void CloseOne(int* descriptor) {
   if (*descriptor >= 0) ::close(*descriptor);
@@ -185,7 +189,12 @@ Process::~Process() {
   CloseError();
   if (ended_ || pid_ < 0) return;
   ::kill(-pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);  // SIGKILL cannot be refused: this returns at once
+  // It cannot refuse that, but is held up while the kernel waits for a disk or a device for it, or
+  // a tracer holds it. Then it is left behind: it ends when it can, and is reaped when we have.
+  const TimePoint deadline = Now() + Seconds(kDeathSeconds);
+  while (::waitpid(pid_, nullptr, WNOHANG) == 0 && Now() < deadline) {
+    ::usleep(kDeathPauseMicroseconds);
+  }
 }
 
 void Process::CloseInput() { CloseOne(&input_); }

@@ -29,7 +29,7 @@ class Process {
  public:
   // NotFound or Invalid: the command or the directory cannot be used; the message says which.
   static StatusOr<std::unique_ptr<Process>> Spawn(const ProcessOptions& options);
-  ~Process();  // kills the group if it still runs
+  ~Process();  // kills the group if it still runs, and waits a moment for its end
 
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

@@ -1,7 +1,9 @@
 #include "launch/process.h"
 
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -57,6 +59,41 @@ TEST(Process, OneThatCannotBeMadeForLackOfDescriptorsLeavesNoneOpen) {
       EXPECT_EQ(Descriptors(), open) << feed << room;
     }
   }
+}
+
+// As one does that waits in the kernel for a disk: a tracer that does not look keeps its death from
+// us.
+pid_t HoldInDeath(pid_t pid) {
+  int told[2];
+  if (::pipe(told) != 0) return -1;
+  const pid_t tracer = ::fork();
+  if (tracer == 0) {
+    if (::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0) ::_exit(1);
+    [[maybe_unused]] const ssize_t written = ::write(told[1], "", 1);
+    for (;;) ::pause();
+  }
+  ::close(told[1]);
+  char byte = 0;
+  const bool holds = ::read(told[0], &byte, 1) == 1;
+  ::close(told[0]);
+  if (!holds) ::waitpid(tracer, nullptr, 0);
+  return holds ? tracer : -1;
+}
+
+TEST(Process, OneThatIsHeldUpInItsDeathIsNotWaitedForForEver) {
+  ProcessOptions options;
+  options.command = {"sleep", "1000"};
+  options.environment = {{"PATH", "/usr/bin:/bin"}};
+  auto process = Process::Spawn(options);
+  ASSERT_TRUE(process.ok()) << process.status();
+  const pid_t pid = (*process)->pid();
+  const pid_t tracer = HoldInDeath(pid);
+  if (tracer < 0) GTEST_SKIP() << "this user may not trace";
+  process->reset();
+  EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), 0) << "it is left behind";
+  ::kill(tracer, SIGKILL);
+  EXPECT_EQ(::waitpid(tracer, nullptr, 0), tracer);
+  EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
 }
 
 }  // namespace
