@@ -340,6 +340,7 @@ void Attempt::Lose(Remote* remote, const Status& status) {
   const std::vector<int> lost = remotes_.MembersOf(remote);
   if (lost.empty()) return;
   const TimePoint over = remote->over();
+  if (remote->host() == members_.host(0)) first_host_fell_silent_ |= !remote->Gone();
   if (supervisor_.Trains()) {
     output_->Say("ringwood: " + Message(status));
     remotes_.Abandon(remote);

@@ -30,6 +30,7 @@ class Attempt {
   int restarts(int member) const { return supervisor_.restarts(member); }
   // The time by which nothing of it runs any more, even on hosts that could not be told to end.
   TimePoint over() const { return remotes_.over(); }
+  bool first_host_fell_silent() const { return first_host_fell_silent_; }
 
  private:
   static constexpr double kLastSeconds = 2;
@@ -67,6 +68,7 @@ class Attempt {
   std::map<int, std::vector<std::string>> tails_;  // of members that failed and are not back
   std::vector<LineCutter> lines_;                  // by server: its standard output
   std::optional<HeldPort> master_port_;            // where no server's worker holds it
+  bool first_host_fell_silent_ = false;
   Certificates certificates_;
   Remotes remotes_;  // last: they end first
 };

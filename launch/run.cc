@@ -20,6 +20,7 @@ namespace {
 constexpr double kLongestPauseSeconds = 16;
 constexpr double kSoonSeconds = 30;  // an attempt that failed so soon will soon fail again
 constexpr double kCleaningSeconds = 10;
+constexpr double kLostCleaningSeconds = 1;  // of a host that fell silent
 
 constexpr int64_t kAuthoritySeconds = int64_t{10} * 365 * 86'400;  // longer than any run
 
@@ -98,13 +99,12 @@ bool WaitUntil(TimePoint time, SignalDescriptor* signals) {
   }
 }
 
-// An error of the removal is ignored: nothing is left to handle it.
-void RemoveTemporaryStore(const RunOptions& options) {
+// Whether the first host has done it within `seconds`; an error of the removal itself is ignored.
+bool RemoveTemporaryStore(const RunOptions& options, double seconds) {
   auto remote = Remote::Start(options.reach, CleaningJob(options), 0);
-  if (!remote.ok()) return;
   bool ended = false;
-  const TimePoint deadline = Now() + Seconds(kCleaningSeconds);
-  while (!ended && Now() < deadline) {
+  const TimePoint deadline = Now() + Seconds(seconds);
+  while (remote.ok() && !ended && Now() < deadline) {
     const Status status = (*remote)->Progress(true, [&](const Report& report) {
       ended |= report.kind == ReportKind::kEnded || report.kind == ReportKind::kFailed;
     });
@@ -115,6 +115,19 @@ void RemoveTemporaryStore(const RunOptions& options) {
     }
     ::poll(wait.data(), wait.size(), 100);
   }
+  return ended;
+}
+
+// A host that fell silent does not answer now either, and is told of.
+void Clean(const RunOptions& options, Attempt* attempt, Output* output) {
+  const bool silent = attempt->first_host_fell_silent();
+  const bool removed =
+      RemoveTemporaryStore(options, silent ? kLostCleaningSeconds : kCleaningSeconds);
+  if (removed || !silent) return;
+  output->Say(absl::StrFormat(
+      "ringwood: host %s could not be asked to remove the temporary store %s: remove it there",
+      options.places[0].host, options.store));
+  attempt->FlushOutput();
 }
 
 }  // namespace
@@ -167,7 +180,7 @@ int RunJob(const RunOptions& options) {
         ToSeconds(Now() - start), FormatCount(restart, "restart"),
         again > 0 ? absl::StrFormat(", %d of single processes", again) : ""));
     attempt.FlushOutput();
-    if (options.temporary_store) RemoveTemporaryStore(options);
+    if (options.temporary_store) Clean(options, &attempt, &output);
     return verdict.exit_code;
   }
 }
