@@ -1,18 +1,83 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/log_limit.h"
 #include "base/log_line.h"
 
 namespace ringwood {
 namespace {
+
+constexpr int kReaderMilliseconds = 500;  // for a pipe's reader to make room, once
+constexpr size_t kRoom = 4096;            // PIPE_BUF: poll() promises that so much can be written
+
+// Standard output or error. Threads that serve others write there, and where nobody reads must not
+// stand still. (O_NONBLOCK would hold for every process that has the same pipe or terminal.)
+class StandardStream {
+ public:
+  StandardStream(int descriptor, const char* name) : name(name), descriptor_(descriptor) {}
+
+  // How many lines before this one were left out; nothing: so is this one. An error of the file is
+  // no failure: whoever read it has ended.
+  std::optional<uint64_t> Write(const std::string& line) {
+    absl::MutexLock lock(&mutex_);
+    const std::string text = (torn_ ? "\n" : "") + line;
+    for (size_t done = 0; done < text.size();) {
+      pollfd room = {descriptor_, POLLOUT, 0};
+      const int ready = ::poll(&room, 1, left_out_ > 0 ? 0 : kReaderMilliseconds);
+      if (ready == 0) {
+        torn_ |= done > 0;
+        ++left_out_;
+        return std::nullopt;
+      }
+      if (ready < 0 && errno == EINTR) continue;
+      const size_t size = std::min(kRoom, text.size() - done);
+      const ssize_t count = ::write(descriptor_, text.data() + done, size);
+      if (count < 0 && errno != EINTR && errno != EAGAIN) break;
+      done += std::max<ssize_t>(count, 0);
+    }
+    torn_ = false;
+    return std::exchange(left_out_, 0);
+  }
+
+  const char* const name;
+
+ private:
+  const int descriptor_;
+  absl::Mutex mutex_;
+  uint64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;  // lines, since one was written
+  bool torn_ ABSL_GUARDED_BY(mutex_) = false;      // the last one that was left out had begun
+};
+
+// Never destroyed: threads may log until the very end.
+StandardStream& TheOutput() {
+  static StandardStream* const output = new StandardStream(STDOUT_FILENO, "standard output");
+  return *output;
+}
+StandardStream& TheError() {
+  static StandardStream* const error = new StandardStream(STDERR_FILENO, "standard error");
+  return *error;
+}
+
+void Put(StandardStream& stream, const std::string& line) {
+  const auto left_out = stream.Write(line);
+  if (left_out.value_or(0) == 0) return;
+  Log(LogLevel::kWarning,
+      absl::StrFormat("nobody read %s for a while: %d lines before the last one are missing there",
+                      stream.name, *left_out));
+}
 
 // The log belongs to the process, as standard error does; hence statics.
 std::atomic<int> g_level{static_cast<int>(LogLevel::kInfo)};
@@ -49,7 +114,7 @@ void Write(LogLine line, bool limited) {
     if (*t_label != 0) line.text = t_label + (": " + line.text);
     text = FormatLogLine(line, name.format);
   }
-  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  Put(TheError(), text);
 }
 
 }  // namespace
@@ -97,6 +162,8 @@ StatusOr<LogFormat> ParseLogFormat(const std::string& name) {
   if (name == "json") return LogFormat::kJson;
   return Invalid("the log format '" + name + "' is none of text, json");
 }
+
+void PrintLine(const std::string& line) { Put(TheOutput(), line + "\n"); }
 
 void Log(LogLevel level, const char* event, const std::string& text) {
   Write({.level = level, .event = event, .text = text}, true);

@@ -1,6 +1,6 @@
-// One line to standard error per call, written at once: "W rank 2: text", or an object of JSON with
-// the name of the event. No levels below kInfo in the hot paths. The launcher prefixes and collects
-// the lines; a library in a trainer must not.
+// Lines for people and launchers. The log is one line to standard error per call, written at once:
+// "W rank 2: text", or an object of JSON with the name of the event. No levels below kInfo in the
+// hot paths. The launcher prefixes and collects the lines; a library in a trainer must not.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,11 @@ std::string LogLabel();
 StatusOr<LogLevel> ParseLogLevel(const std::string& name);
 // "text" | "json".
 StatusOr<LogFormat> ParseLogFormat(const std::string& name);
+
+// A line to standard output, for who started this process. Any thread. As a log does, it waits for
+// a reader only for a moment: while a pipe is full, further lines are left out, and the log says
+// how many once there is room.
+void PrintLine(const std::string& line);
 
 // `event`: a name of docs/logs.md. Only a few lines of one event are written within some seconds;
 // the next one says how many were left out (log_limit.h). Any thread, as the next.

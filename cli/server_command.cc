@@ -2,8 +2,6 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -58,12 +56,6 @@ StatusOr<std::unique_ptr<ReducerTimeline>> Watch(const std::string& timeline,
   return recorder;
 }
 
-// For who started the server, and may have ended since: that is no failure. Any thread.
-void Say(const std::string& line) {
-  std::fputs((line + '\n').c_str(), stdout);
-  if (std::fflush(stdout) != 0 && errno == EPIPE) std::clearerr(stdout);
-}
-
 // For the launcher: one line says why an epoch ended. From the coordinator's thread.
 void PrintVerdict(const v1::Failure& failure) {
   std::string text = absl::StrFormat(
@@ -72,7 +64,7 @@ void PrintVerdict(const v1::Failure& failure) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
   }
-  Say((failure.recovers() ? kRecovery : kVerdict) + text);
+  PrintLine((failure.recovers() ? kRecovery : kVerdict) + text);
 }
 
 // For the launcher: who takes part in an epoch of an elastic job. From the coordinator's thread.
@@ -82,12 +74,12 @@ void PrintEpoch(const v1::EpochRecord& epoch) {
   for (const v1::RecordedMember& member : epoch.members()) {
     if (member.role() == v1::ROLE_WORKER) ranks.push_back(static_cast<int>(member.rank()));
   }
-  Say(EpochLine(epoch.epoch(), ranks));
+  PrintLine(EpochLine(epoch.epoch(), ranks));
 }
 
 // For the launcher, and for who started the ranks otherwise. From the coordinator's thread.
 void PrintAwaited(const std::vector<uint32_t>& ranks) {
-  Say(AwaitsLine({ranks.begin(), ranks.end()}));
+  PrintLine(AwaitsLine({ranks.begin(), ranks.end()}));
 }
 
 RankContext ContextOf(const ServerOptions& options, const std::string& port_range,
@@ -162,10 +154,10 @@ Status Serve(CommandContext* context, const ServerFlags& flags) {
     // A reducer alone has no port but those of the data plane.
     address =
         port != 0 ? ToString({host, port}) : "no port: it joins the coordinator at " + coordinator;
-    Say(kListening + address);
+    PrintLine(kListening + address);
   };
   options.shows = [](const std::string& url) {
-    Say("ringwood server: status page and metrics at " + url);
+    PrintLine("ringwood server: status page and metrics at " + url);
   };
   options.deposed = [](const Status& why) {
     Log(LogLevel::kError, Message(why));

@@ -1,6 +1,8 @@
 """What ranks are told of each other: who is waited for, who stands still, who ended early."""
 
 import contextlib
+import fcntl
+import os
 import re
 import resource
 import socket
@@ -12,6 +14,7 @@ import pytest
 from conftest import JOBS, PROGRAM, environment, run, run_job
 
 RESTART, CONFIGURATION = 75, 78
+FULL = 8192  # bytes of a pipe: for a line, and for the one that says what is missing
 
 
 @contextlib.contextmanager
@@ -134,6 +137,45 @@ def test_status_of_a_job_with_a_token_is_for_who_may_read_its_store(tmp_path):
         assert told.code == 0 and "no rank has joined" in told.output, told.output
         assert (store / "token").stat().st_mode & 0o777 == 0o600
     assert not (store / "token").exists()
+
+
+@contextlib.contextmanager
+def nobody_reads():
+    """The ends of a pipe that is full."""
+    reader, writer = os.pipe()
+    try:
+        assert fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, FULL) == FULL
+        os.write(writer, b"." * (FULL - 1) + b"\n")
+        yield reader, writer
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize("unread", ["stdout", "stderr"])
+def test_a_server_whose_output_nobody_reads_serves_on(unread, tmp_path):
+    """It says where it listens, and how each job ended, on standard output and error."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    def fail():
+        ended = run([sys.executable, "-c", "import ringwood\nwith ringwood.Session(): raise ValueError('on purpose')"],
+                    RANK="0", WORLD_SIZE="1", RINGWOOD_COORDINATOR=address, RINGWOOD_JOIN_TIMEOUT="10")
+        assert ended.code == 1 and "ValueError: on purpose" in ended.output, ended.output
+
+    with nobody_reads() as (reader, writer), open(tmp_path / "read", "w+", encoding="utf-8") as read:
+        streams = {"stdout": read, "stderr": read, unread: writer}
+        with subprocess.Popen([PROGRAM, "server", "--listen", address, "--insecure"], env=environment(), **streams) as server:
+            try:
+                fail()
+                fail()
+                os.read(reader, FULL)
+                fail()
+            finally:
+                server.kill()
+        told = os.read(reader, FULL).decode() + (tmp_path / "read").read_text()
+    assert re.search(r"nobody read standard (output|error) for a while: \d+ lines before", told), told
 
 
 def resident(process):
