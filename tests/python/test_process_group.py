@@ -116,3 +116,21 @@ def test_rank_0s_server_ends_where_the_store_is_gone():
     joined.leave()
     joined._close(True)
     assert Server.closed == [True], "once; the other rank may be in a call"
+
+
+def test_parts_of_any_type_and_layout_are_handed_out():
+    """Bytes that begin between two elements of a part's type, none at all, and a part whose memory is in another order."""
+    sys.path.insert(0, str(ROOT / "python"))
+    from ringwood.group.tensors import hand_out, size_of, together
+
+    given = [torch.tensor([1, 2, 3], dtype=torch.uint8), torch.tensor([1.5, -2.5], dtype=torch.float64),
+             torch.empty(0, 2), torch.arange(6, dtype=torch.bfloat16).reshape(2, 3), torch.tensor([1 + 2j])]
+    taken = [torch.zeros(3, 2, dtype=torch.bfloat16).t() if part.dtype == torch.bfloat16 else torch.zeros_like(part)
+             for part in given]
+    gathered = together(given)
+    hand_out(gathered, [size_of(part) for part in given], taken)
+    gathered.zero_()  # what was handed out is the parts' own
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(taken, given)), taken
+    alone = torch.ones(3)
+    assert together([alone]).data_ptr() == alone.data_ptr() and together([alone.expand(2, 3)]).numel() == 24
+    assert together([]).numel() == 0

@@ -46,12 +46,16 @@ def one_of(tensors):
 
 
 def together(tensors):
-    """Their bytes, one after the other."""
-    return torch.cat([bytes_of(tensor) for tensor in tensors]) if tensors else NOTHING
+    """Their bytes, one after the other; of one tensor alone its own memory."""
+    parts = [bytes_of(tensor) for tensor in tensors]
+    return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else NOTHING
 
 
 @torch.no_grad()
 def hand_out(gathered, sizes, parts):
     """Fills the parts from their bytes, which lie one after the other; `sizes`: in bytes."""
     for part, content in zip(parts, gathered.split(sizes)):
-        part.copy_(content.clone().view(part.dtype).view(part.shape) if size_of(part) else part)
+        if size_of(part):
+            if content.storage_offset() % part.element_size():
+                content = content.clone()  # view takes whole elements only
+            part.copy_(content.view(part.dtype).view(part.shape))
