@@ -138,6 +138,7 @@ class InBucket:
 
     def __init__(self, name, parameter, stream):
         self.name = name
+        self.parameter = parameter
         self.buffer = torch.zeros_like(parameter, requires_grad=False)  # until the first bucket
         self._stream = stream
         self._address = 0

@@ -81,6 +81,13 @@ def test_parameters_without_elements_take_part_in_nothing(kind, tmp_path):
     assert ended.output.count("all as it should be") == 2, ended.output
 
 
+@pytest.mark.parametrize("dtype, hosts, flags, told", [("bfloat16", 2, (), 1), ("bfloat16", 1, (), 0), ("float32", 2, (), 0),
+                                                       ("bfloat16", 2, ("--wire", "fp32"), 0)])
+def test_who_sends_bfloat16_as_float32_is_told(dtype, hosts, flags, told):
+    ended = run_job("optimizer/narrow.py", dtype, hosts, flags=flags)
+    assert ended.output.count('gradients of bfloat16 parameters travel as float32: --wire bf16') == told, ended.output
+
+
 def test_a_model_that_is_in_data_parallel_too_is_refused():
     run_job("in_turn.py", "optimizer/beside_ddp.py")
 
