@@ -339,6 +339,7 @@ void Communicator::End(const std::shared_ptr<Work>& work, uint64_t bytes, const 
     if (!work->done_) --open_;
     if (work->status_.ok()) work->status_ = status;
     work->done_ = true;
+    if (status.ok()) link_->connection()->progress()->GroupCallEnded();
   }
   Advance();
 }

@@ -11,6 +11,7 @@ void Progress::Entered(uint64_t step) {
   begun_ = false;
   call_ = 0;
   saves_ = 0;
+  group_calls_ = 0;
   ready_.clear();
 }
 
@@ -27,6 +28,12 @@ void Progress::Loaded(uint64_t round) {
 void Progress::TookPart() {
   absl::MutexLock lock(&mutex_);
   begun_ = true;
+}
+
+void Progress::GroupCallEnded() {
+  absl::MutexLock lock(&mutex_);
+  begun_ = true;
+  ++group_calls_;
 }
 
 void Progress::Calls(uint64_t piece) {
@@ -59,6 +66,7 @@ void Progress::Fill(v1::Beat* beat) const {
   beat->set_call(call_);
   beat->set_saves(saves_);
   beat->set_saving(saving_);
+  beat->set_group_calls(group_calls_);
   const auto missing = std::find(ready_.begin(), ready_.end(), false);
   const bool any = std::find(ready_.begin(), ready_.end(), true) != ready_.end();
   if (any && missing != ready_.end()) {

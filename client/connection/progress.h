@@ -18,6 +18,7 @@ class Progress : public Observer {
   void Took(uint64_t step);     // it is committed, and applied here
   void Loaded(uint64_t round);  // the data of this round is there
   void TookPart();              // a collective has ended: the start is over
+  void GroupCallEnded();        // one of a communicator
   void Calls(uint64_t piece);   // waits in this piece of a collective, from 1; 0: no longer
   void SaveBegun();             // a checkpoint was asked for, and may have failed at once
   void Saving(bool waits);      // for that checkpoint, or the one before it
@@ -37,6 +38,7 @@ class Progress : public Observer {
   uint64_t loaded_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t call_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t saves_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t group_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   bool saving_ ABSL_GUARDED_BY(mutex_) = false;
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<bool> ready_ ABSL_GUARDED_BY(mutex_);  // of the round, in plan order

@@ -194,6 +194,7 @@ Event EventOf(const Line& line) {
     beat.beat.set_call(line.number("call", 0));
     beat.beat.set_saves(line.number("saves", 0));
     beat.beat.set_saving(line.has("saving"));
+    beat.beat.set_group_calls(line.number("group_calls", 0));
     if (line.has("missing")) beat.beat.set_missing(line.number("missing", 0));
     return beat;
   }

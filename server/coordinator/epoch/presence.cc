@@ -44,9 +44,9 @@ StreamId Presence::Heartbeat(uint32_t node, StreamId stream, const v1::Beat& bea
   const StreamId displaced = member.stream != stream ? member.stream : 0;
   member.stream = stream;
   member.heard = now;
-  if (beat.progress() != member.progress || beat.step() != member.step) Moved(now);
-  member.step = beat.step();
-  member.progress = beat.progress();
+  const auto done = std::tuple(beat.step(), beat.progress(), beat.group_calls());
+  if (done != std::tie(member.step, member.progress, member.group_calls)) Moved(now);
+  std::tie(member.step, member.progress, member.group_calls) = done;
   member.begun = member.begun || beat.begun();
   member.loaded = beat.loaded();
   const auto calls = std::tuple(beat.call(), beat.saves(), beat.saving());
@@ -215,9 +215,14 @@ std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, 
   const Held held = WhoHolds(standing);
   const std::optional<Duration> median = stalls_.MedianStep();
   Stall stall;
-  stall.text = absl::StrFormat(
-      "step %d has stood still for %.1f s%s: %s", standing.committed + 1, still,
-      median ? absl::StrFormat(" (a step takes %.2g s)", ToSeconds(*median)) : "", held.text);
+  if (OnlyCallsGroups(standing)) {
+    stall.text = absl::StrFormat(
+        "no call of a process group has ended for %.1f s: does every rank make it?", still);
+  } else {
+    stall.text = absl::StrFormat(
+        "step %d has stood still for %.1f s%s: %s", standing.committed + 1, still,
+        median ? absl::StrFormat(" (a step takes %.2g s)", ToSeconds(*median)) : "", held.text);
+  }
   if (over) {
     stall.blame = Blame{held.ranks.size() == 1 ? held.ranks[0] : roster_.size(),
                         StatusCode::kDeadlineExceeded,
@@ -287,6 +292,11 @@ std::string Presence::Gradients(uint32_t rank, const Standing& standing) const {
   return text;
 }
 
+bool Presence::OnlyCallsGroups(const Standing& standing) const {
+  return !standing.tensors && standing.missing.size() == roster_.world() &&
+         std::ranges::any_of(members_, [](const Member& each) { return each.group_calls > 0; });
+}
+
 bool Presence::SomeWait(const Standing& standing) const {
   if (standing.voting) return true;
   const auto [low, high] =
@@ -303,6 +313,8 @@ uint64_t Presence::ReadyInStep(uint32_t rank, const Standing& standing) const {
 }
 
 Presence::Held Presence::WhoHolds(const Standing& standing) const {
+  if (OnlyCallsGroups(standing))
+    return {{}, "its ranks call process groups and register no tensors"};
   std::vector<uint32_t> ranks = standing.missing;
   // Of those, who is behind the others.
   const auto less = [this](uint32_t a, uint32_t b) {

@@ -98,6 +98,7 @@ class Presence {
     std::optional<uint32_t> missing;  // the tensor whose gradient is the next to become ready
     uint64_t call = 0;                // the exchange outside of the steps that it waits in; 0: none
     uint64_t saves = 0;               // checkpoints that it has begun
+    uint64_t group_calls = 0;         // calls of its communicators that have ended
     bool saving = false;              // it waits for the last of them
     TimePoint called;                 // when one of these changed
     bool begun = false;               // a collective of it came to its end
@@ -109,6 +110,8 @@ class Presence {
   uint64_t ReadyInStep(uint32_t rank, const Standing& standing) const;
   bool SomeWait(const Standing& standing) const;
   bool IsMissing(uint32_t rank, const Standing& standing) const;
+  // No rank has registered a tensor, and some have called communicators.
+  bool OnlyCallsGroups(const Standing& standing) const;
   std::string WhatHolds(uint32_t rank, const Standing& standing, TimePoint now) const;
   std::string Gradients(uint32_t rank, const Standing& standing) const;
   // Whether it waits outside of the steps; for something that `other` did not begin.
