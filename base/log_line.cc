@@ -34,6 +34,11 @@ std::string Speaker(const std::string& who) {
 
 }  // namespace
 
+std::string FormatMoment(double unix_seconds) {
+  const std::string all = Timestamp(unix_seconds);
+  return all.substr(0, 10) + " " + all.substr(11, 8) + "Z";
+}
+
 const char* NameOf(LogLevel level) {
   constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
   return kNames[static_cast<int>(level)];

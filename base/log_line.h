@@ -26,6 +26,9 @@ std::string FormatLogLine(const LogLine& line, LogFormat format);
 // What every line of JSON begins with: who collects lines knows them by it.
 inline constexpr char kJsonLineOpening[] = "{\"ts\":\"";
 
+// Seconds since 1970 → "2026-11-30 14:40:17Z": as lines have it, for people.
+std::string FormatMoment(double unix_seconds);
+
 const char* NameOf(LogLevel level);
 
 }  // namespace ringwood

@@ -64,9 +64,11 @@ std::string FormatBytes(double bytes) {
 }
 
 std::string FormatSeconds(double seconds) {
-  if (std::fabs(seconds) >= 100) return absl::StrFormat("%.0f s", seconds);
-  if (std::fabs(seconds) >= 1 || seconds == 0) return absl::StrFormat("%.3g s", seconds);
-  if (std::fabs(seconds) >= 1e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);
+  // Three digits: from 999.5 on a number would round to 1e+03, so the next unit has it.
+  const double size = std::fabs(seconds);
+  if (size >= 99.95) return absl::StrFormat("%.0f s", seconds);
+  if (size >= 0.9995 || seconds == 0) return absl::StrFormat("%.3g s", seconds);
+  if (size >= 0.9995e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);
   return absl::StrFormat("%.3g us", seconds * 1e6);
 }
 

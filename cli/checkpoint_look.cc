@@ -1,9 +1,9 @@
 // ringwood checkpoint list | show | verify
 #include <cstdio>
-#include <ctime>
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "base/log_line.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
@@ -12,14 +12,6 @@
 
 namespace ringwood {
 namespace {
-
-std::string LocalTime(int64_t unix_seconds) {
-  const std::time_t time = unix_seconds;
-  std::tm parts{};
-  char text[32];
-  if (::localtime_r(&time, &parts) == nullptr) return "?";
-  return std::string(text, std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts));
-}
 
 std::string State(const CheckpointSummary& checkpoint) {
   if (!checkpoint.problem.empty()) return checkpoint.problem;
@@ -39,7 +31,7 @@ void PrintTable(const std::vector<CheckpointSummary>& list) {
                     std::to_string(checkpoint.world),
                     FormatBytes(static_cast<double>(checkpoint.bytes)),
                     FormatBytes(static_cast<double>(checkpoint.stored_bytes)),
-                    LocalTime(checkpoint.unix_seconds), State(checkpoint),
+                    FormatMoment(static_cast<double>(checkpoint.unix_seconds)), State(checkpoint),
                     checkpoint.label.empty() && checkpoint.pinned ? "pinned" : checkpoint.label});
   }
   std::fputs(FormatTable(rows).c_str(), stdout);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/units.h"
 #include "dense/lattice/codes.h"
 
 namespace ringwood {
@@ -179,7 +180,8 @@ Choice ChooseSchedule(const ChooseRequest& request) {
   std::string all;
   for (const Strategy way : kWays) {
     const double seconds = SecondsOn(hosts, way, request);
-    all += absl::StrFormat("%s %s %.3g ms", all.empty() ? ":" : ",", NameOf(way), seconds * 1e3);
+    all +=
+        absl::StrFormat("%s %s %s", all.empty() ? ":" : ",", NameOf(way), FormatSeconds(seconds));
     const double bytes = TravellingBytes(way, hosts, request);
     const bool too_long =
         (way == Strategy::kDirect && bytes > kMaxDirectBytes) ||

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/log_line.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -18,6 +19,11 @@ constexpr size_t kMaxHostBytes = 60;
 constexpr size_t kMaxTextBytes = 1000;
 
 std::string SecondsOrDash(double seconds) { return seconds > 0 ? FormatSeconds(seconds) : "-"; }
+
+// Three digits, and all of those before the point: 4.2057 → "4.21", 1234.5 → "1234".
+std::string FormatRate(double rate) {
+  return rate >= 999.5 ? absl::StrFormat("%.0f", rate) : absl::StrFormat("%.3g", rate);
+}
 
 std::string RemarksOn(const v1::SlotState& slot) {
   std::vector<std::string> remarks;
@@ -57,7 +63,7 @@ std::string StateLine(const v1::StatusResponse& status) {
   if (status.job() != 0) line += ", job " + NameOfJob(status.job());
   absl::StrAppendFormat(&line, ", epoch %d, step %d", status.epoch(), status.step());
   if (status.steps_per_second() > 0) {
-    absl::StrAppendFormat(&line, ", %.3g steps/s", status.steps_per_second());
+    line += ", " + FormatRate(status.steps_per_second()) + " steps/s";
   }
   if (status.failures() > 0) {
     line += ", " + FormatCount(static_cast<int>(status.failures()), "failure");
@@ -77,10 +83,8 @@ std::vector<std::string> SlotLines(const v1::StatusResponse& status) {
 }
 
 std::string EventLine(const v1::JobEvent& event) {
-  const auto second = static_cast<uint64_t>(event.unix_seconds()) % 86'400;
-  return absl::StrFormat("%02d:%02d:%02d %s step %d: %s", second / 3600, second / 60 % 60,
-                         second % 60, event.name(), event.step(),
-                         Printable(event.text(), kMaxTextBytes));
+  return absl::StrFormat("%s %s step %d: %s", FormatMoment(event.unix_seconds()), event.name(),
+                         event.step(), Printable(event.text(), kMaxTextBytes));
 }
 
 std::string CheckpointLine(const v1::StatusResponse& status) {

@@ -17,7 +17,7 @@ std::string StateLine(const v1::StatusResponse& status);
 // One table: a header, then a line for each slot.
 std::vector<std::string> SlotLines(const v1::StatusResponse& status);
 
-// "12:31:04 epoch_failed step 7: …", in UTC.
+// "2026-11-23 12:31:04Z epoch_failed step 7: …".
 std::string EventLine(const v1::JobEvent& event);
 
 // "checkpoints of steps 30, 20"; empty: none.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/log_line.h"
+
 namespace ringwood {
 namespace {
 
@@ -11,6 +13,18 @@ TEST(Units, NoTimeIsInSeconds) {
   EXPECT_EQ(FormatSeconds(-0.25), "-250 ms");
   EXPECT_EQ(FormatSeconds(2.99999), "3 s");
   EXPECT_EQ(FormatSeconds(12345.6), "12346 s");
+}
+
+TEST(Units, NumbersThatRoundUpGetTheNextUnit) {
+  EXPECT_EQ(FormatSeconds(0.9997), "1 s");
+  EXPECT_EQ(FormatSeconds(0.9994), "999 ms");
+  EXPECT_EQ(FormatSeconds(-0.9996e-3), "-1 ms");
+  EXPECT_EQ(FormatSeconds(99.97), "100 s");
+}
+
+TEST(Moment, IsInUtcAndSaysSo) {
+  EXPECT_EQ(FormatMoment(1796049617.9), "2026-11-30 14:40:17Z");
+  EXPECT_EQ(FormatMoment(0), "1970-01-01 00:00:00Z");
 }
 
 TEST(Units, TimesAreReadAsPeopleTypeThem) {

@@ -18,6 +18,7 @@
 #include "server/status/http_server.h"
 #include "server/status/metrics.h"
 #include "server/status/status_json.h"
+#include "server/status/status_text.h"
 #include "tests/cli/program.h"
 
 namespace ringwood {
@@ -131,6 +132,18 @@ TEST(StatusJson, SaysWhatTheStatusSays) {
   EXPECT_EQ(json["slots"][1]["role"], "reducer");
   EXPECT_TRUE(json["slots"][1]["node"].is_null());
   EXPECT_EQ(json["checkpoints"][0]["step"], 5);
+}
+
+TEST(StatusText, SaysTimesWithTheirDateAndRatesWithoutAnExponent) {
+  v1::StatusResponse status = AStatus();
+  status.set_steps_per_second(1234.5);
+  v1::JobEvent* const event = status.add_events();
+  event->set_unix_seconds(1796049617.9);
+  event->set_name("stalled");
+  event->set_step(7);
+  event->set_text("why");
+  EXPECT_EQ(StateLine(status), "running, job 0000000000000abc, epoch 0, step 7, 1234 steps/s");
+  EXPECT_THAT(StatusText(status), EndsWith("\n2026-11-30 14:40:17Z stalled step 7: why\n"));
 }
 
 TEST(Metrics, NamesFollowPrometheusConventions) {

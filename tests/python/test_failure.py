@@ -63,7 +63,7 @@ def test_a_killed_run_resumes_to_the_bits_of_the_uninterrupted(tmp_path, victims
     store = ("--store", tmp_path / "b")
     run_job("train.py", resumed, victims, ranks=3, flags=(*flags, *store), code=RESTART)
     listing = run([PROGRAM, "checkpoint", "list", *store])
-    assert listing.code == 0 and re.search(r"\b[48]\b", listing.output), listing.output
+    assert listing.code == 0 and re.search(r"\b[48]\b.* \d\d:\d\d:\d\dZ ", listing.output), listing.output
     ended = run_job("train.py", resumed, "nobody", ranks=3, flags=(*flags, *store, "--resume"))
     assert "resumed" in ended.output, ended.output
     assert resumed.read_text() == whole.read_text()

@@ -39,6 +39,8 @@ def test_an_open_page_shows_a_death_and_what_is_left_of_a_server(tmp_path):
         page.open(f"http://127.0.0.1:{job.port}/")
         shown(f"document.getElementById('phase').textContent === 'running' && {members('good')} >= 3")
         assert page.evaluate("document.getElementById('failure').textContent") == ""
+        assert page.evaluate("[seconds(0.9997), seconds(0.0123), seconds(250), bytes(1010 * 1024), bytes(700), digits(1234.5)]"
+                             ".join()") == "1.00 s,12.3 ms,250 s,1010 KiB,700 B,1235"
         victim = int(job.wait(lambda: next(tmp_path.glob("history.1.*"), None)).name.split(".")[2])
         os.kill(victim, signal.SIGKILL)
         killed = time.monotonic()

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/units.h"
 
 namespace ringwood {
 namespace {
@@ -221,7 +222,7 @@ std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, 
   } else {
     stall.text = absl::StrFormat(
         "step %d has stood still for %.1f s%s: %s", standing.committed + 1, still,
-        median ? absl::StrFormat(" (a step takes %.2g s)", ToSeconds(*median)) : "", held.text);
+        median ? " (a step takes " + FormatSeconds(ToSeconds(*median)) + ")" : "", held.text);
   }
   if (over) {
     stall.blame = Blame{held.ranks.size() == 1 ? held.ranks[0] : roster_.size(),
@@ -254,9 +255,9 @@ std::optional<Blame> Presence::Late(const Standing& standing, TimePoint now) {
     who.push_back(absl::StrFormat("%d more", late.size() - kMostNamed));
   }
   return Blame{late.size() == 1 ? late[0] : roster_.size(), StatusCode::kUnavailable,
-               absl::StrFormat("late, the others waited for %.2g s (--straggler-grace %g): %s",
-                               ToSeconds(stragglers_.Waited(now)), options_.straggler_grace_seconds,
-                               absl::StrJoin(who, "; ")),
+               absl::StrFormat("late, the others waited for %s (--straggler-grace %g): %s",
+                               FormatSeconds(ToSeconds(stragglers_.Waited(now))),
+                               options_.straggler_grace_seconds, absl::StrJoin(who, "; ")),
                false, std::move(late)};
 }
 
@@ -270,8 +271,8 @@ std::string Presence::WhatHolds(uint32_t rank, const Standing& standing, TimePoi
   const uint64_t ready = ReadyInStep(rank, standing);
   const double silence = ToSeconds(now - member.heard);
   if (silence > options_.straggler_grace_seconds) {
-    return absl::StrFormat("its process, host or network stands still (no heartbeat for %.2g s)",
-                           silence);
+    return absl::StrFormat("its process, host or network stands still (no heartbeat for %s)",
+                           FormatSeconds(silence));
   }
   if (ready == *standing.tensors) {
     return "its gradients are ready, but its vote does not come (network, or the work before "
