@@ -152,6 +152,9 @@ Status JobHost::OpenStore() {
   };
   RW_ASSIGN_OR_RETURN(store_, StoreService::Create(storing));
   updates_->LeaveRoomFor(store_->newest_bytes());
+  for (const DatedCheckpoint& found : store_->found()) {
+    board_->Found(found.job, found.id, found.unix_seconds);
+  }
   return OkStatus();
 }
 

@@ -36,16 +36,21 @@ void Board::Take(const event::Heartbeat& heard) {
   if (slot != nullptr) slot->Heard(heard.stream, beat.report(), now_);
 }
 
+// Reducers do not leave: the job ends for them when all its ranks have left.
 void Board::Take(const event::StreamBroken& broken) {
+  const bool over = std::all_of(members_.begin(), members_.end(), [](const SlotRecord* slot) {
+    return slot->role() != v1::ROLE_WORKER || slot->left();
+  });
   for (SlotRecord* slot : members_) {
-    if (slot->stream() == broken.stream) slot->Broken();
+    if (slot->stream() != broken.stream) continue;
+    over ? slot->Ended() : slot->Broken();
   }
 }
 
 void Board::Take(const event::Leave& left) {
   const v1::LeaveRequest& request = left.request;
   SlotRecord* const slot = Find(request.epoch(), request.node(), request.incarnation());
-  if (slot != nullptr) slot->Left(request.report());
+  if (slot != nullptr) slot->Left(request.report(), request.failed());
 }
 
 // Whoever votes is a member, or the vote is refused and counts for nothing.
@@ -58,12 +63,14 @@ void Board::Take(const event::Vote& vote) {
   ready_[request.rank()] = now_ - Seconds(since);
 }
 
-// Of another job nothing is kept but the events. A coordinator that was started again begins here.
+// Of another job nothing is kept but the events; its checkpoints are those that it had. A
+// coordinator that was started again begins here.
 void Board::Follow(const action::Activate& activate) {
   const v1::EpochRecord& record = activate.record;
   if (record.job() != job_) {
     slots_.clear();
-    checkpoints_.clear();
+    const auto found = found_.find(record.job());
+    checkpoints_ = found != found_.end() ? found->second : std::map<CheckpointId, double>();
     completed_ = 0;
     last_failure_.clear();
   }
@@ -134,6 +141,13 @@ void Board::Note(LogLevel level, const std::string& name, const std::string& tex
   if (events_.size() > kMostEvents) events_.pop_front();
 }
 
+void Board::Found(uint64_t job, const CheckpointId& id, double unix_seconds) {
+  absl::MutexLock lock(&mutex_);
+  std::map<CheckpointId, double>& found = found_[job];
+  found[id] = unix_seconds;
+  if (found.size() > kMostCheckpoints) found.erase(found.begin());
+}
+
 void Board::Completed(uint64_t job, const std::vector<CheckpointId>& kept, double unix_seconds) {
   absl::MutexLock lock(&mutex_);
   if (job != job_ || kept.empty()) return;
@@ -176,7 +190,8 @@ void Board::Complete(v1::StatusResponse* status, TimePoint now, double unix_seco
     const auto why = straggle.find(seat.second);
     if (seat.first == v1::ROLE_WORKER && why != straggle.end()) state->set_straggles(why->second);
   }
-  if (commits_.size() > 1 && now - commits_.back() < Seconds(kRateSeconds)) {
+  const bool runs = status->phase() == "running";
+  if (runs && commits_.size() > 1 && now - commits_.back() < Seconds(kRateSeconds)) {
     const double seconds = ToSeconds(commits_.back() - commits_.front());
     if (seconds > 0) {
       status->set_steps_per_second(static_cast<double>(commits_.size() - 1) / seconds);

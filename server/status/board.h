@@ -30,6 +30,8 @@ class Board {
 
   // In the order in which it happened, with the actions that followed.
   void Saw(const Event& event, const Actions& actions, TimePoint now, double unix_seconds);
+  // A checkpoint of `job` that was complete when the server began. Before the job does.
+  void Found(uint64_t job, const CheckpointId& id, double unix_seconds);
   // A checkpoint of `job` is complete; `kept` are the newest, it included.
   void Completed(uint64_t job, const std::vector<CheckpointId>& kept, double unix_seconds);
 
@@ -75,6 +77,8 @@ class Board {
   std::deque<TimePoint> commits_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::JobEvent> events_ ABSL_GUARDED_BY(mutex_);
   std::map<CheckpointId, double> checkpoints_ ABSL_GUARDED_BY(mutex_);  // when each was completed
+  // Those of before, by job.
+  std::map<uint64_t, std::map<CheckpointId, double>> found_ ABSL_GUARDED_BY(mutex_);
   uint64_t completed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

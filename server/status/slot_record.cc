@@ -77,8 +77,14 @@ void SlotRecord::Heard(StreamId stream, const v1::MemberReport& report, TimePoin
   if (samples_.size() > kReports) samples_.pop_front();
 }
 
-void SlotRecord::Left(const v1::MemberReport& report) {
+void SlotRecord::Left(const v1::MemberReport& report, bool failed) {
   Take(report);
+  left_ = !failed;
+  broken_ = failed;
+}
+
+void SlotRecord::Ended() {
+  stream_ = 0;
   left_ = true;
 }
 

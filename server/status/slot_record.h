@@ -25,7 +25,8 @@ class SlotRecord {
   void Joined(const v1::RecordedMember& member, uint32_t node, TimePoint now);
   void Away() { node_.reset(); }  // not in the epoch that begins
   void Heard(StreamId stream, const v1::MemberReport& report, TimePoint now);
-  void Left(const v1::MemberReport& report);
+  void Left(const v1::MemberReport& report, bool failed);
+  void Ended();  // with the job, in order
   // Its heartbeat stream broke; nothing if it has left.
   void Broken();
   void Late(double seconds);  // of a step: after the first rank
@@ -33,6 +34,7 @@ class SlotRecord {
   std::optional<uint32_t> node() const { return node_; }
   uint64_t incarnation() const { return incarnation_; }
   StreamId stream() const { return stream_; }
+  v1::Role role() const { return role_; }
   uint32_t slot() const { return slot_; }
   bool left() const { return left_; }
 

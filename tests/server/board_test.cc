@@ -70,12 +70,13 @@ class Story {
     Happens(vote, actions, at);
   }
 
-  void Leave(uint32_t node, const v1::MemberReport& report, double at) {
+  void Leave(uint32_t node, const v1::MemberReport& report, double at, bool failed = false) {
     event::Leave left{1, {}};
     left.request.set_epoch(epoch_);
     left.request.set_node(node);
     left.request.set_incarnation(incarnations_[node]);
     *left.request.mutable_report() = report;
+    left.request.set_failed(failed);
     Happens(left, {}, at);
   }
 
@@ -83,8 +84,9 @@ class Story {
     board_.Saw(event, actions, At(at), 1e9 + at);
   }
 
-  v1::StatusResponse Status(double at) {
+  v1::StatusResponse Status(double at, const char* phase = "running") {
     v1::StatusResponse status;
+    status.set_phase(phase);
     board_.Complete(&status, At(at), 1e9 + at);
     return status;
   }
@@ -224,6 +226,7 @@ TEST(Board, CountsACommitOnceAndKnowsTheRate) {
   EXPECT_THAT(story.Status(3).steps_per_second(), Is(2));
   EXPECT_EQ(story.Status(3).slots(0).late_steps(), 5u);
   EXPECT_THAT(story.Status(300).steps_per_second(), Is(0));
+  EXPECT_THAT(story.Status(3, "waiting").steps_per_second(), Is(0));
 }
 
 TEST(Board, KeepsTheLastEventsAndNamesTheSlot) {
@@ -266,6 +269,44 @@ TEST(Board, CheckpointsAreShownNewestFirstWithTheirTime) {
   EXPECT_EQ(status.checkpoints(0).unix_seconds(), 200);
   EXPECT_EQ(status.checkpoints(1).unix_seconds(), 100);
   EXPECT_EQ(status.completed_checkpoints(), 2u);
+}
+
+TEST(Board, AServerThatGoesWhenAllRanksHaveLeftIsNotGone) {
+  Story story;
+  story.Begin(5, 1, 0, {11, 12}, 0);
+  for (uint32_t node = 0; node < 3; ++node) story.Beat(node, Report(0, 0), 1);
+  story.Leave(0, Report(3, 300), 2);
+  story.Leave(1, Report(3, 300), 2);
+  story.Happens(event::StreamBroken{3}, {}, 3);
+  const v1::StatusResponse status = story.Status(3);
+  EXPECT_EQ(status.slots(2).state(), "left");
+  EXPECT_EQ(status.slots(2).totals().resident_bytes(), 7000u);
+}
+
+TEST(Board, ARankThatLeavesWithAnErrorIsGone) {
+  Story story;
+  story.Begin(5, 1, 0, {11, 12}, 0);
+  story.Leave(1, Report(3, 300), 2, true);
+  EXPECT_EQ(story.Status(2).slots(1).state(), "gone");
+  EXPECT_EQ(story.Status(2).slots(1).totals().steps(), 3u);
+}
+
+TEST(Board, ARestartedServerShowsTheCheckpointsThatItFound) {
+  Story story;
+  story.board().Found(5, {1, 10}, 100);
+  story.board().Found(5, {2, 20}, 200);
+  story.board().Found(6, {3, 30}, 300);
+  story.Begin(5, 3, 20, {11}, 0);
+  v1::StatusResponse status = story.Status(1);
+  ASSERT_EQ(status.checkpoints_size(), 2);
+  EXPECT_EQ(status.checkpoints(0).step(), 20u);
+  EXPECT_EQ(status.checkpoints(0).unix_seconds(), 200);
+  EXPECT_EQ(status.completed_checkpoints(), 0u);
+  story.board().Completed(5, {{3, 30}, {2, 20}}, 400);
+  status = story.Status(2);
+  ASSERT_EQ(status.checkpoints_size(), 2);
+  EXPECT_EQ(status.checkpoints(0).unix_seconds(), 400);
+  EXPECT_EQ(status.checkpoints(1).unix_seconds(), 200);
 }
 
 TEST(Stragglers, ARankIsOneByItsLatenessAndNamedWithThePhaseThatTakesLonger) {

@@ -1,8 +1,11 @@
 #include "server/store/service/store_service.h"
 
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
@@ -169,6 +172,7 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   uint64_t newest_epoch = 0;
   uint64_t newest_bytes = 0;
+  std::vector<DatedCheckpoint> found;
 
  private:
   using Opened = std::shared_ptr<const OpenedCheckpoint>;
@@ -328,9 +332,30 @@ void StoreService::Service::Sweep() {
   });
 }
 
+namespace {
+
+// Of those that are not known to be read back nothing is said: a resume reads them first.
+std::vector<DatedCheckpoint> DatesOf(const CheckpointStore& store,
+                                     const std::vector<CheckpointId>& complete) {
+  std::vector<DatedCheckpoint> found;
+  const auto unread = store.Unread();
+  if (!unread.ok()) return found;
+  for (const CheckpointId& id : complete) {
+    if (found.size() == StoreService::kMostFound) break;
+    if (std::find(unread->begin(), unread->end(), id) != unread->end()) continue;
+    const auto head = store.reader().Head(id);
+    if (!head.ok()) continue;  // a resume says what is damaged
+    found.push_back({id, head->job(), static_cast<double>(head->unix_seconds())});
+  }
+  return found;
+}
+
+}  // namespace
+
 StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& options) {
   std::unique_ptr<CheckpointStore> store;
   uint64_t newest = 0, bytes = 0;
+  std::vector<DatedCheckpoint> found;
   if (!options.directory.empty()) {
     RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(options.directory, options.patience));
     // The main store says what of a further one may go.
@@ -343,10 +368,12 @@ StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& opti
       const auto head = store->reader().Head(complete.front());
       if (head.ok()) bytes = head->bytes();  // a resume says what is damaged
     }
+    found = DatesOf(*store, complete);
   }
   auto service = std::make_unique<Service>(std::move(store), options);
   service->newest_epoch = newest;
   service->newest_bytes = bytes;
+  service->found = std::move(found);
   return std::unique_ptr<StoreService>(new StoreService(std::move(service)));
 }
 
@@ -355,6 +382,7 @@ StoreService::~StoreService() = default;
 grpc::Service* StoreService::service() { return service_.get(); }
 uint64_t StoreService::newest_epoch() const { return service_->newest_epoch; }
 uint64_t StoreService::newest_bytes() const { return service_->newest_bytes; }
+const std::vector<DatedCheckpoint>& StoreService::found() const { return service_->found; }
 void StoreService::Stop() { service_->Stop(); }
 void StoreService::SetEpoch(const v1::EpochRecord& record) { service_->SetEpoch(record); }
 void StoreService::FindBase(uint64_t job, const std::vector<StorePlace>& stores,

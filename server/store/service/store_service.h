@@ -25,8 +25,17 @@ class Service;
 
 namespace ringwood {
 
+// A checkpoint as its manifest dates it.
+struct DatedCheckpoint {
+  CheckpointId id;
+  uint64_t job = 0;
+  double unix_seconds = 0;
+};
+
 class StoreService {
  public:
+  static constexpr size_t kMostFound = 64;  // checkpoints that `found` lists
+
   struct Options {
     std::string directory;   // DIR/checkpoints; empty: nothing is kept, and callers are told
     std::string store = {};  // DIR
@@ -66,6 +75,8 @@ class StoreService {
 
   uint64_t newest_epoch() const;  // that any checkpoint names; 0: none. Fixed at Create.
   uint64_t newest_bytes() const;  // of the newest checkpoint; 0: none. Fixed at Create.
+  // The newest that were complete and read back at Create, of any job, newest first.
+  const std::vector<DatedCheckpoint>& found() const;
 
   void Stop();  // answers everyone who waits
 
