@@ -74,6 +74,16 @@ Values Phases(const JobStatus& status) {
   return values;
 }
 
+// Of who is gone, left or away the age would grow for as long as the job runs, and alarm.
+Values HeartbeatAges(const JobStatus& status) {
+  Values values;
+  for (const v1::SlotState& slot : status.slots()) {
+    if (slot.state() != "present" && slot.state() != "silent") continue;
+    values.push_back({LabelsOf(slot), slot.silence_seconds()});
+  }
+  return values;
+}
+
 Values JobPhases(const JobStatus& status) {
   Values values;
   for (const char* phase : {"waiting", "running", "failed", "recovering", "reattaching"}) {
@@ -211,10 +221,8 @@ const Metric kMetrics[] = {
      [](const JobStatus& s) {
        return OfSlots(s, true, [](const auto& slot) { return slot.awaited(); });
      }},
-    {"ringwood_heartbeat_age_seconds", kGauge, kSlot, "Seconds since the member's last heartbeat",
-     [](const JobStatus& s) {
-       return OfSlots(s, false, [](const auto& slot) { return slot.silence_seconds(); });
-     }},
+    {"ringwood_heartbeat_age_seconds", kGauge, kSlot,
+     "Seconds since the last heartbeat, of members that are present or silent", HeartbeatAges},
     {"ringwood_processes_total", kCounter, kSlot, "Processes of the slot that took part",
      [](const JobStatus& s) {
        return OfSlots(s, false, [](const auto& slot) { return slot.processes(); });

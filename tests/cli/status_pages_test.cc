@@ -169,6 +169,21 @@ TEST(Metrics, TheTextHasEscapedLabelsAndExactNumbers) {
   EXPECT_THAT(text, EndsWith("\n"));
 }
 
+TEST(Metrics, WhoIsGoneForGoodIsNoSilentMember) {
+  v1::StatusResponse status = AStatus();
+  status.mutable_slots(0)->set_silence_seconds(3);
+  status.mutable_slots(1)->set_silence_seconds(3600);
+  for (const char* state : {"gone", "left", "away"}) {
+    status.mutable_slots(1)->set_state(state);
+    const std::string text = MetricsText(status);
+    EXPECT_THAT(text, HasSubstr("ringwood_heartbeat_age_seconds{job=\"0000000000000abc\",role="
+                                "\"rank\",slot=\"3\"} 3\n"));
+    EXPECT_THAT(text, Not(HasSubstr("3600"))) << state;
+  }
+  status.mutable_slots(1)->set_state("silent");
+  EXPECT_THAT(MetricsText(status), HasSubstr("role=\"reducer\",slot=\"0\"} 3600\n"));
+}
+
 TEST(Metrics, TheDocumentationHasTheTable) {
   EXPECT_THAT(ReadFile("docs/metrics.md"), HasSubstr(MetricsTable()))
       << "docs/metrics.md has another table than this:\n"
