@@ -201,7 +201,8 @@ void Attempt::EndStuck(int member) {
   if (remote == nullptr) return;
   output_->Say(
       absl::StrFormat("ringwood: %s has not come back for %g s (--join-timeout); it is ended",
-                      Name(member), options_.join_timeout_seconds));
+                      Name(member), options_.join_timeout_seconds),
+      LogLevel::kWarning);
   remote->Say(absl::StrFormat("kill %d", member - remote->first_member()));
 }
 
@@ -216,7 +217,7 @@ void Attempt::StartAgain(int member) {
                                         : RankJob(options, members_.RankOf(member)),
                                     member);
   if (status.ok()) return;
-  output_->Say("ringwood: " + Message(status));
+  output_->Say("ringwood: " + Message(status), LogLevel::kWarning);
   End(member, {kExitRestart, 0, false});
 }
 
@@ -275,7 +276,7 @@ void Attempt::HearFailed(Remote* remote, const Status& status) {
   if (!supervisor_.Trains() || (begins && ExitCodeOf(status) == kExitConfiguration)) {
     return Carry(supervisor_.Broke(status, Now()));
   }
-  output_->Say("ringwood: " + Message(status));
+  output_->Say("ringwood: " + Message(status), LogLevel::kWarning);
   for (int member : remotes_.MembersOf(remote)) End(member, {ExitCodeOf(status), 0, false});
 }
 
@@ -294,7 +295,8 @@ void Attempt::HearServerLine(int member, const std::string& text) {
     case ServerLine::Kind::kVerdict:
       return Carry(supervisor_.Told(named, line->text, Now()));
     case ServerLine::Kind::kRecovery:
-      output_->Say(absl::StrFormat("ringwood: %s; the others go on", line->text));
+      output_->Say(absl::StrFormat("ringwood: %s; the others go on", line->text),
+                   LogLevel::kWarning);
       if (named >= 0) supervisor_.Dropped(named, Now());
       return;
     case ServerLine::Kind::kAwaits:
@@ -342,7 +344,7 @@ void Attempt::Lose(Remote* remote, const Status& status) {
   const TimePoint over = remote->over();
   if (remote->host() == members_.host(0)) first_host_fell_silent_ |= !remote->Gone();
   if (supervisor_.Trains()) {
-    output_->Say("ringwood: " + Message(status));
+    output_->Say("ringwood: " + Message(status), LogLevel::kWarning);
     remotes_.Abandon(remote);
   } else {
     Carry(supervisor_.Broke(status, Now()));
@@ -364,11 +366,14 @@ void Attempt::SaySetbacks() {
       if (revival.pause_seconds >= 1) what += absl::StrFormat(" in %.0f s", revival.pause_seconds);
       if (revival.most > 0) what += absl::StrFormat(" (%d of %d)", revival.count, revival.most);
     }
-    output_->Say(absl::StrFormat("ringwood: %s %s%s", Name(setback.member), setback.reason, what));
+    output_->Say(absl::StrFormat("ringwood: %s %s%s", Name(setback.member), setback.reason, what),
+                 LogLevel::kWarning);
     if (!revival.set_aside) continue;
-    output_->Say(absl::StrFormat(
-        "ringwood: host %s is set aside for %g s: its processes failed %d times within a minute",
-        host, options_.elastic->host_cooldown_seconds, options_.elastic->host_failures));
+    output_->Say(absl::StrFormat("ringwood: host %s is set aside for %g s: its processes failed %d "
+                                 "times within a minute",
+                                 host, options_.elastic->host_cooldown_seconds,
+                                 options_.elastic->host_failures),
+                 LogLevel::kWarning);
   }
 }
 

@@ -25,11 +25,13 @@ std::string LastState(std::string line) {
 }
 
 // Without its newline.
-std::string JsonLine(const std::string& who, const char* event, const std::string& text) {
+std::string JsonLine(const std::string& who, const char* event, const std::string& text,
+                     LogLevel level = LogLevel::kInfo) {
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  std::string line = FormatLogLine({.who = who, .event = event, .unix_seconds = now, .text = text},
-                                   LogFormat::kJson);
+  std::string line =
+      FormatLogLine({.level = level, .who = who, .event = event, .unix_seconds = now, .text = text},
+                    LogFormat::kJson);
   line.pop_back();
   return line;
 }
@@ -138,8 +140,8 @@ void Output::Close(size_t voice) {
   }
 }
 
-void Output::Say(const std::string& text) {
-  PutLine(SinkOf(true), options_.json ? JsonLine("launcher", "launcher", text) : text);
+void Output::Say(const std::string& text, LogLevel level) {
+  PutLine(SinkOf(true), options_.json ? JsonLine("launcher", "launcher", text, level) : text);
 }
 
 std::vector<std::string> Output::Tail(size_t voice) const {
@@ -158,10 +160,10 @@ void Output::Record(Speaker* speaker, const std::string& bytes) {
     }
     const char* const why = strerror(errno);
     if (!std::exchange(speaker->file_lacks, true)) {
-      Say(
-          absl::StrFormat("ringwood: %s.%s.log lacks some of the output: %s; the terminal has all "
+      Say(absl::StrFormat("ringwood: %s.%s.log lacks some of the output: %s; the terminal has all "
                           "of it, and the file what comes when there is room",
-                          options_.file_prefix, speaker->voice.file, why));
+                          options_.file_prefix, speaker->voice.file, why),
+          LogLevel::kWarning);
     }
     return;
   }

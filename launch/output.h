@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/status.h"
 
 namespace ringwood {
@@ -52,8 +53,9 @@ class Output {
 
   void Begin(size_t voice);  // a new process speaks with it: its last lines are its own
   void Take(size_t voice, bool error, const std::string& bytes);
-  void Close(size_t voice);           // its last line, even without a newline
-  void Say(const std::string& text);  // a line of the launcher's own, on standard error
+  void Close(size_t voice);  // its last line, even without a newline
+  // A line of the launcher's own, on standard error. The level is that of JSON.
+  void Say(const std::string& text, LogLevel level = LogLevel::kInfo);
   std::vector<std::string> Tail(size_t voice) const;
 
   // Writing never blocks: what the terminal does not accept waits here. Call Flush when it is

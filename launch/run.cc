@@ -58,15 +58,16 @@ void PrintTail(const Attempt& attempt, int member, Output* output) {
 
 void PrintFirst(const Attempt& attempt, const Verdict& verdict, Output* output) {
   output->Say(absl::StrFormat("ringwood: %s was the first to end by itself: it %s",
-                              attempt.Name(verdict.first), verdict.first_reason));
+                              attempt.Name(verdict.first), verdict.first_reason),
+              LogLevel::kWarning);
   PrintTail(attempt, verdict.first, output);
 }
 
 void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdict& verdict,
                   Output* output) {
-  if (!verdict.told.empty()) output->Say("ringwood: " + verdict.told);
+  if (!verdict.told.empty()) output->Say("ringwood: " + verdict.told, LogLevel::kWarning);
   if (verdict.culprit < 0) {
-    if (!verdict.reason.empty()) output->Say("ringwood: " + verdict.reason);
+    if (!verdict.reason.empty()) output->Say("ringwood: " + verdict.reason, LogLevel::kWarning);
     if (!verdict.first_reason.empty()) {
       PrintFirst(attempt, verdict, output);
     } else if (verdict.first >= 0) {
@@ -75,7 +76,8 @@ void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdi
     return;
   }
   const std::string name = attempt.Name(verdict.culprit);
-  output->Say(absl::StrFormat("ringwood: %s failed first: it %s", name, verdict.reason));
+  output->Say(absl::StrFormat("ringwood: %s failed first: it %s", name, verdict.reason),
+              LogLevel::kWarning);
   PrintTail(attempt, verdict.culprit, output);
   if (verdict.first >= 0) PrintFirst(attempt, verdict, output);
   PointToFlight(options, attempt, verdict.culprit, output);
@@ -141,7 +143,7 @@ int RunJob(const RunOptions& options) {
   if (options.tls) {
     auto made = MakeAuthority();
     if (!made.ok()) {
-      output.Say("ringwood: " + Message(made.status()));
+      output.Say("ringwood: " + Message(made.status()), LogLevel::kError);
       return kExitConfiguration;
     }
     now.authority = *std::move(made);
@@ -167,18 +169,21 @@ int RunJob(const RunOptions& options) {
       const double pause = ToSeconds(next - Now());
       output.Say(absl::StrFormat("ringwood: restarting all from the newest checkpoint (%d of %d)%s",
                                  restart + 1, options.max_restarts,
-                                 pause > 1 ? absl::StrFormat(" in %.0f s", pause) : ""));
+                                 pause > 1 ? absl::StrFormat(" in %.0f s", pause) : ""),
+                 LogLevel::kWarning);
       output.Flush();
       if (WaitUntil(next, &signals)) continue;
       verdict.exit_code = kExitInterrupted;
     }
-    output.Say(absl::StrFormat(
-        "ringwood: %s on %s %s after %.1f s, %s%s", FormatCount(options.context.world, "rank"),
-        FormatCount(static_cast<int>(options.places.size()), "host"),
-        verdict.exit_code == kExitOk ? "finished"
-                                     : "ended with exit code " + std::to_string(verdict.exit_code),
-        ToSeconds(Now() - start), FormatCount(restart, "restart"),
-        again > 0 ? absl::StrFormat(", %d of single processes", again) : ""));
+    const bool fine = verdict.exit_code == kExitOk;
+    output.Say(
+        absl::StrFormat(
+            "ringwood: %s on %s %s after %.1f s, %s%s", FormatCount(options.context.world, "rank"),
+            FormatCount(static_cast<int>(options.places.size()), "host"),
+            fine ? "finished" : "ended with exit code " + std::to_string(verdict.exit_code),
+            ToSeconds(Now() - start), FormatCount(restart, "restart"),
+            again > 0 ? absl::StrFormat(", %d of single processes", again) : ""),
+        fine ? LogLevel::kInfo : LogLevel::kError);
     attempt.FlushOutput();
     if (options.temporary_store) Clean(options, &attempt, &output);
     return verdict.exit_code;

@@ -46,3 +46,8 @@ def test_a_failure_is_an_event_with_its_place(tmp_path):
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     failed = [line for line in lines if line["event"] == "epoch_failed"]
     assert failed and failed[0]["server"] == 0 and failed[0]["epoch"] >= 1 and failed[0]["level"] == "warning", ended.stderr
+    told = [line for line in lines if line["event"] == "launcher"]
+    first = [line for line in told if "failed first: it" in line["message"]]
+    assert first and first[0]["level"] == "warning", ended.stderr
+    assert told[-1]["level"] == "error" and "ended with exit code" in told[-1]["message"], ended.stderr
+    assert told[0]["level"] == "info" and "coordinator at" in told[0]["message"], ended.stderr
