@@ -97,7 +97,7 @@ struct LinkFacts {
   double latency_seconds = 0;  // half of a round trip, median
   double sent_rate = 0;        // from → to
   double received_rate = 0;    // to → from
-  double lost_share = 0;       // of the segments sent, those that TCP sent again
+  double lost_share = 0;       // of the segments sent, those that TCP sent again; of the worse way
   double clock_offset = 0;     // the clock of `to`, minus that of `from`
   double clock_error = 0;      // of that number, at most
   bool operator==(const LinkFacts&) const = default;

@@ -80,6 +80,10 @@ Status Answer(PeerSocket* peer, const Request& request) {
       return peer->Send("", 1);
     case 'g':
       return SendBytes(peer, request.number);
+    case 'l': {
+      const double share = peer->lost_share();
+      return peer->Send(&share, sizeof share);
+    }
     default:
       return Invalid("no such request");
   }
@@ -173,8 +177,13 @@ Status Measure(PeerSocket* peer, const MeasureRequest& request, LinkFacts* link)
   RW_RETURN_IF_ERROR(Ping(peer, link));
   const double trip = 2 * link->latency_seconds;
   RW_ASSIGN_OR_RETURN(link->sent_rate, TransferRate(send, request.seconds, trip));
-  link->lost_share = peer->lost_share();
   RW_ASSIGN_OR_RETURN(link->received_rate, TransferRate(receive, request.seconds, trip));
+  // Who sends again knows it, so of the way back the other host does.
+  const Request lost = {'l', 0};
+  double back = 0;
+  RW_RETURN_IF_ERROR(peer->Send(&lost, sizeof lost));
+  RW_RETURN_IF_ERROR(peer->Receive(&back, sizeof back));
+  link->lost_share = std::max(peer->lost_share(), std::isfinite(back) ? back : 0);
   return OkStatus();
 }
 

@@ -104,8 +104,8 @@ double PeerSocket::lost_share() const {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (::getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
-  if (info.tcpi_segs_out == 0) return 0;
-  return static_cast<double>(info.tcpi_total_retrans) / info.tcpi_segs_out;
+  if (info.tcpi_data_segs_out == 0) return 0;
+  return static_cast<double>(info.tcpi_total_retrans) / info.tcpi_data_segs_out;
 }
 
 }  // namespace ringwood

@@ -27,7 +27,7 @@ class PeerSocket {
   Status Receive(void* data, size_t bytes);
 
   std::string local_address() const;  // the IP address that the kernel chose by its routes
-  double lost_share() const;          // of the segments sent, the part that was sent again
+  double lost_share() const;  // of the segments with data sent, the part that was sent again
 
  private:
   Status Wait(short events);

@@ -4,11 +4,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <thread>
+#include <vector>
 
 #include "doctor/disk_meter.h"
 #include "doctor/host_collector.h"
@@ -61,6 +66,46 @@ TEST(PeerMeter, WhoDoesNotKnowTheTokenIsDroppedAndTheNextIsServed) {
   }
   EXPECT_EQ(MeasurePeer(RequestTo(*listener, "secret")).error, "");
   other.join();
+}
+
+// A peer that has sent a quarter of its segments again.
+void ServeWithLoss(PeerSocket peer) {
+  std::vector<char> bytes(6);  // the token, then what is asked for
+  EXPECT_TRUE(peer.Receive(bytes.data(), bytes.size()).ok());
+  for (char request[9]; peer.Receive(request, sizeof request).ok();) {
+    uint64_t number = 0;
+    std::memcpy(&number, request + 1, sizeof number);
+    bytes.resize(std::max<size_t>(number, 8));
+    const double lost = 0.25;
+    Status status;
+    if (request[0] == 'p') status = peer.Send(bytes.data(), 8);
+    if (request[0] == 'g') status = peer.Send(bytes.data(), number);
+    if (request[0] == 'l') status = peer.Send(&lost, sizeof lost);
+    if (request[0] == 't') {
+      status = peer.Receive(bytes.data(), number);
+      if (status.ok()) status = peer.Send("", 1);
+    }
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(PeerMeter, SegmentsThatTheOtherHostSentAgainCount) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in name = {};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof name;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&name), length), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&name), &length), 0);
+  const int port = ntohs(name.sin_port);
+  std::thread other(
+      [&] { ServeWithLoss(PeerSocket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC))); });
+  const LinkFacts link = MeasurePeer({"h1", "h2", kAddress, port, "secret", 0.01});
+  other.join();
+  ::close(listener);
+  EXPECT_EQ(link.error, "");
+  EXPECT_DOUBLE_EQ(link.lost_share, 0.25);
 }
 
 TEST(PeerMeter, APortOnWhichNobodyListensIsNamed) {
