@@ -56,6 +56,7 @@ std::string ToCsv(const ProbeResult& probe) {
 std::string ProbedJson(const Probed& probed, const Network& network) {
   const AffineFit& fit = probed.probe.fit;
   nlohmann::ordered_json json = {{"workers", probed.world},
+                                 {"ranks_per_host", RanksPerHost(probed.hosts)},
                                  {"startup_seconds", fit.startup_seconds},
                                  {"seconds_per_byte", fit.seconds_per_byte},
                                  {"median_error_seconds", fit.median_error_seconds},
@@ -79,10 +80,10 @@ std::string ProbedText(const Probed& probed, const Network& network) {
   return absl::StrFormat(
       "all-reduce of float32, %d ranks: %s + %.3g ns a byte\n%s"
       "for ringwood plan:  --cost ring:a=%.4g,b=%.4g\n"
-      "              or :  --network %s --workers %d\n",
+      "              or :  %s\n",
       probed.world, FormatSeconds(fit.startup_seconds), fit.seconds_per_byte * 1e9,
-      FormatTable(rows), fit.startup_seconds, fit.seconds_per_byte, NetworkText(network),
-      probed.world);
+      FormatTable(rows), fit.startup_seconds, fit.seconds_per_byte,
+      PlanArguments(network, probed.hosts));
 }
 
 Status RunProbe(const Environment& environment, const ProbeFlags& flags) {

@@ -130,8 +130,9 @@ HopCost CostOf(const ClusterFacts& facts) {
 }
 
 std::vector<std::string> PlannedLines(const ClusterFacts& facts) {
-  const auto first = std::find_if(facts.hosts.begin(), facts.hosts.end(),
-                                  [](const HostFacts& host) { return host.error.empty(); });
+  const auto first = std::find_if(
+      facts.hosts.begin(), facts.hosts.end(),
+      [](const HostFacts& host) { return host.error.empty() && !host.interface_name.empty(); });
   if (first == facts.hosts.end()) return {};
   std::vector<std::string> lines;
   lines.push_back(absl::StrFormat("data plane: %s on %s",
@@ -153,9 +154,7 @@ std::vector<std::string> PlannedLines(const ClusterFacts& facts) {
   Network network;
   network.beta = cost.beta;
   SetHop(cost.alpha, &network);
-  lines.push_back(
-      absl::StrFormat("for a model: ringwood plan --workers %d --network %s --trace FILE", world,
-                      NetworkText(network)));
+  lines.push_back("for a model: ringwood plan " + PlanArguments(network, places) + " --trace FILE");
   return lines;
 }
 

@@ -77,6 +77,16 @@ std::string NetworkText(const Network& network) {
   return text;
 }
 
+std::string PlanArguments(const Network& network, const Hosts& hosts) {
+  std::string text =
+      absl::StrFormat("--workers %d --network %s", RanksOf(hosts), NetworkText(network));
+  const int sharing = RanksPerHost(hosts);
+  if (sharing > 1) absl::StrAppendFormat(&text, " --ranks-per-host %d", sharing);
+  return text;
+}
+
+int RanksPerHost(const Hosts& hosts) { return hosts.size() > 1 ? LargestHost(hosts) : 1; }
+
 StatusOr<NamedCost> ParseCost(const std::string& text) {
   const size_t colon = text.find(':');
   NamedCost named;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "dense/hosts.h"
 #include "plan/model/cost.h"
 
 namespace ringwood {
@@ -18,6 +19,10 @@ StatusOr<std::map<std::string, double>> ParseNumbers(const std::string& text);
 StatusOr<Network> ParseNetwork(const std::string& text);
 // The inverse, without gamma: for people to give to `ringwood plan`.
 std::string NetworkText(const Network& network);
+// That network for the ranks of these hosts: "--workers 4 --network … --ranks-per-host 2".
+std::string PlanArguments(const Network& network, const Hosts& hosts);
+// As `ringwood plan` takes it: how many ranks share a host's NIC; on one host nobody uses it.
+int RanksPerHost(const Hosts& hosts);
 
 // "ring:a=S,b=S_PER_BYTE", "tree:…", or "ring:table=FILE" (bytes,avg_latency_us).
 struct NamedCost {

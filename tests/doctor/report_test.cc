@@ -74,9 +74,10 @@ TEST(DoctorReport, ShowsHostsPairsPlanFindingsAndVerdict) {
                           HasSubstr("-0.500 s"), HasSubstr("store /store on h1 (ext4): 200 MB/s"),
                           HasSubstr("error: h2: it is on fire\n    fetch water\n"),
                           HasSubstr("verdict: not ready: 1 error, 1 warning\n")));
-  EXPECT_THAT(text, AllOf(HasSubstr("data plane: UCX over tcp on eth0"), HasSubstr("by NCCL"),
-                          HasSubstr("--workers 4 --network alpha=0.0001,beta=1e-08"),
-                          HasSubstr("102 MB (ResNet-50, fp32): ")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("data plane: UCX over tcp on eth0"), HasSubstr("by NCCL"),
+                    HasSubstr("--workers 4 --network alpha=0.0001,beta=1e-08 --ranks-per-host 2"),
+                    HasSubstr("102 MB (ResNet-50, fp32): ")));
   EXPECT_THAT(ToJson(report),
               AllOf(HasSubstr("\"exit_code\": 78"), HasSubstr("\"remedy\": \"fetch water\""),
                     HasSubstr("\"sent_bytes_per_second\": 117000000.0")));
@@ -95,6 +96,13 @@ TEST(DoctorReport, TheDelayOfFarHostsIsNoWorkOfTheirs) {
   report.facts.links = {SomeLink()};
   report.facts.links[0].latency_seconds = 0.05;
   EXPECT_THAT(ToText(report), HasSubstr("--network alpha=0.0001,beta=1e-08,delay=0.0499"));
+}
+
+TEST(DoctorReport, PlansNothingWithoutAnInterface) {
+  DoctorReport report;
+  report.facts.hosts = {SomeHost("h1"), SomeHost("h2")};
+  for (HostFacts& host : report.facts.hosts) host.interface_name.clear();
+  EXPECT_THAT(ToText(report), Not(HasSubstr("data plane: ")));
 }
 
 TEST(DoctorReport, AHostThatWasNotReachedHasNoRow) {
