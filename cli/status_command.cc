@@ -45,8 +45,10 @@ Status ExecuteTop(const CommandContext& context, const StatusFlags& flags) {
   // Before the connection has threads, which inherit that these are blocked.
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
   RW_ASSIGN_OR_RETURN(const auto asker, StatusAsker::Open(context.environment, flags.question));
-  if (flags.once) return PrintTop(asker.get());
-  return RunTop(asker.get(), &signals, flags.every_seconds);
+  const auto without = context.environment.find("NO_COLOR");  // https://no-color.org
+  const bool color = without == context.environment.end() || without->second.empty();
+  if (flags.once) return PrintTop(asker.get(), color);
+  return RunTop(asker.get(), &signals, flags.every_seconds, color);
 }
 
 // "12 of 64 GiB", "12 GiB".

@@ -103,25 +103,25 @@ void Look(StatusAsker* asker, TopView* view) {
 
 }  // namespace
 
-Status PrintTop(StatusAsker* asker) {
+Status PrintTop(StatusAsker* asker, bool color) {
   TopView view;
   RW_ASSIGN_OR_RETURN(view.status, asker->Ask());
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  for (const std::string& line : TopFrame(view, SizeNow(), terminal)) std::puts(line.c_str());
+  color = color && ::isatty(STDOUT_FILENO) == 1;
+  for (const std::string& line : TopFrame(view, SizeNow(), color)) std::puts(line.c_str());
   return OkStatus();
 }
 
-Status RunTop(StatusAsker* asker, SignalDescriptor* signals, double every_seconds) {
+Status RunTop(StatusAsker* asker, SignalDescriptor* signals, double every_seconds, bool color) {
   if (::isatty(STDOUT_FILENO) != 1 || ::isatty(STDIN_FILENO) != 1) {
     return Invalid("ringwood top needs a terminal; --once prints one frame anywhere");
   }
   TopView view;
   RW_ASSIGN_OR_RETURN(view.status, asker->Ask());
   Screen screen;
-  screen.Draw(TopFrame(view, SizeNow(), true));
+  screen.Draw(TopFrame(view, SizeNow(), color));
   while (Pause(signals, every_seconds, &screen)) {
     Look(asker, &view);
-    screen.Draw(TopFrame(view, SizeNow(), true));
+    screen.Draw(TopFrame(view, SizeNow(), color));
   }
   return OkStatus();
 }

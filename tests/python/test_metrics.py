@@ -183,11 +183,11 @@ def test_a_slow_loader_is_named_as_the_straggler(tmp_path):
 class Terminal:
     """A program on a terminal of its own."""
 
-    def __init__(self, command, rows, columns):
+    def __init__(self, command, rows, columns, **variables):
         self.process, self.descriptor = pty.fork()
         if self.process == 0:
             os.chdir(ROOT)
-            os.execve(command[0], [str(word) for word in command], environment(TERM="xterm"))
+            os.execve(command[0], [str(word) for word in command], environment(TERM="xterm", **variables))
         self.resize(rows, columns)
         self.seen, self._decoder = "", codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a letter
 
@@ -235,11 +235,12 @@ def plain(frame):
 
 
 @contextlib.contextmanager
-def top_of_a_job(folder):
+def top_of_a_job(folder, **variables):
     """`ringwood top`, which has drawn; q ends it."""
     with Job(folder, JOB, folder, 100000, ranks=2) as job:
         job.wait(lambda: len(ranks_of(job.status())) == 2)
-        top = Terminal([PROGRAM, "top", "--coordinator", job.coordinator(), "--store", job.store(), "--every", "0.1"], 30, 110)
+        top = Terminal([PROGRAM, "top", "--coordinator", job.coordinator(), "--store", job.store(), "--every", "0.1"], 30, 110,
+                       **variables)
         try:
             top.wait(lambda seen: len(frames(seen)) >= 2)
             yield top
@@ -257,6 +258,11 @@ def test_top_draws_frames_that_fit_and_ends_with_q(tmp_path):
         top.wait(lambda seen: any(len(plain(frame)) <= 4 for frame in frames(seen)))
         small = next(plain(frame) for frame in frames(top.seen) if len(plain(frame)) <= 4)
         assert all(len(line) <= 30 for line in small) and small[0].startswith("ringwood: running"), small
+
+
+def test_top_has_no_colors_where_none_are_wanted(tmp_path):
+    with top_of_a_job(tmp_path, NO_COLOR="1") as top:
+        assert frames(top.seen) and not re.search(r"\x1b\[\d+m", top.seen), top.seen
 
 
 def test_top_follows_a_job_that_is_started_again(tmp_path):
