@@ -31,6 +31,31 @@ std::string SpeedUp(const PlannedStep* base, const PlannedStep& step) {
   return absl::StrFormat("%.3f", base->iteration_seconds / step.iteration_seconds);
 }
 
+// A thread of the trace. Its spans must not overlap, so what runs at the same time in one stream
+// (selections; messages that are on the way) has several: "select", "select 2", …
+struct TraceThread {
+  std::string stream;
+  std::string name;
+  double end_seconds = 0;
+};
+
+// The first of its stream that is free; for nodes in order of their starts.
+size_t TakeThread(const StepNode& node, std::vector<TraceThread>* rows) {
+  constexpr double kClose = 1e-9;  // ends and starts are sums of the same times
+  int before = 0;
+  for (size_t r = 0; r < rows->size(); ++r) {
+    TraceThread& row = (*rows)[r];
+    if (row.stream != node.stream) continue;
+    ++before;
+    if (row.end_seconds > node.start_seconds + kClose) continue;
+    row.end_seconds = node.end_seconds;
+    return r;
+  }
+  const std::string number = before == 0 ? "" : absl::StrCat(" ", before + 1);
+  rows->push_back({node.stream, node.stream + number, node.end_seconds});
+  return rows->size() - 1;
+}
+
 }  // namespace
 
 StatusOr<PlannedStep> PlanStep(const std::string& planner, const PlanInput& input) {
@@ -91,25 +116,28 @@ std::string ToTable(const std::vector<PlannedStep>& steps) {
 }
 
 std::string ToChromeTrace(const StepGraph& graph, const std::string& process) {
-  std::vector<std::string> streams;
+  std::vector<const StepNode*> nodes;
+  for (const StepNode& node : graph.nodes) nodes.push_back(&node);
+  std::stable_sort(nodes.begin(), nodes.end(), [](const StepNode* a, const StepNode* b) {
+    return a->start_seconds < b->start_seconds;
+  });
+  std::vector<TraceThread> rows;
   std::string events;
-  for (const StepNode& node : graph.nodes) {
-    auto at = std::find(streams.begin(), streams.end(), node.stream);
-    if (at == streams.end()) at = streams.insert(streams.end(), node.stream);
+  for (const StepNode* node : nodes) {
     absl::StrAppendFormat(&events,
                           ",\n{\"name\": %s, \"cat\": %s, \"ph\": \"X\", \"ts\": %.17g, \"dur\": "
                           "%.17g, \"pid\": 0, \"tid\": %d, \"args\": {\"critical\": %s}}",
-                          JsonString(node.name), JsonString(node.stream), node.start_seconds * 1e6,
-                          node.seconds * 1e6, at - streams.begin(),
-                          node.critical ? "true" : "false");
+                          JsonString(node->name), JsonString(node->stream),
+                          node->start_seconds * 1e6, node->seconds * 1e6, TakeThread(*node, &rows),
+                          node->critical ? "true" : "false");
   }
   std::string names =
       absl::StrCat("{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 0, \"args\": {\"name\": ",
                    JsonString(process), "}}");
-  for (size_t s = 0; s < streams.size(); ++s) {
+  for (size_t r = 0; r < rows.size(); ++r) {
     absl::StrAppend(&names,
-                    ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 0, \"tid\": ", s,
-                    ", \"args\": {\"name\": ", JsonString(streams[s]), "}}");
+                    ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 0, \"tid\": ", r,
+                    ", \"args\": {\"name\": ", JsonString(rows[r].name), "}}");
   }
   return absl::StrCat("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", names, events,
                       "\n]}\n");

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "plan/model/fit.h"
@@ -70,6 +73,25 @@ TEST(Show, JsonAndChromeTraceParseAndKeepEveryBit) {
     EXPECT_GE(events.size(), graph.nodes.size());
     EXPECT_EQ(ToSvg({step}, input, "a < b").find("a < b"), std::string::npos);
   }
+}
+
+TEST(Show, SpansOfATracesThreadDoNotOverlap) {
+  StepGraph graph;
+  const auto add = [&graph](const char* name, double start, double end) {
+    graph.nodes.push_back({name, "select", end - start, {}, start, end, false});
+  };
+  add("a", 0, 0.02);
+  add("b", 0.01, 0.03);
+  add("c", 0.02, 0.04);  // beside b, where a was
+  std::map<std::string, int> thread_of;
+  std::vector<std::string> threads;
+  const auto trace = nlohmann::json::parse(ToChromeTrace(graph, "x"));
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") threads.push_back(event["args"]["name"]);
+    if (event["ph"] == "X") thread_of[event["name"]] = event["tid"];
+  }
+  EXPECT_EQ(threads, (std::vector<std::string>{"select", "select 2"}));
+  EXPECT_EQ(thread_of, (std::map<std::string, int>{{"a", 0}, {"b", 1}, {"c", 0}}));
 }
 
 TEST(Cost, ClosedFormsAreTheTable) {
