@@ -156,7 +156,10 @@ StatusOr<std::vector<RankTimeline>> ReadTimelineFiles(const std::vector<std::str
             [](const RankTimeline& a, const RankTimeline& b) { return a.info.rank < b.info.rank; });
   for (size_t i = 1; i < ranks.size(); ++i) {
     if (ranks[i].info.rank == ranks[i - 1].info.rank) {
-      return Invalid(absl::StrFormat("two of the files hold node %d", ranks[i].info.rank));
+      return Invalid(absl::StrFormat(
+          "two of the files hold node %d: give the files of one start of the job only, and none "
+          "that was merged",
+          ranks[i].info.rank));
     }
     if (ranks[i].info.job != ranks[0].info.job || ranks[i].info.epoch != ranks[0].info.epoch) {
       return Invalid(absl::StrFormat("nodes %d and %d are of different jobs or epochs",
