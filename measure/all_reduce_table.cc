@@ -215,11 +215,12 @@ std::string ToText(const BenchReport& report) {
     }
     if (counted) rows.back().push_back(FormatNicShare(result));
   }
+  int least = report.results.empty() ? 0 : report.results[0].ours.runs;
+  for (const BenchResult& result : report.results) least = std::min(least, result.ours.runs);
   return absl::StrFormat(
              "all-reduce of float32, %d ranks on %d hosts, %s on the wire, medians of %d and "
              "more\n",
-             report.world, report.hosts, report.wire,
-             report.results.empty() ? 0 : report.results.back().ours.runs) +
+             report.world, report.hosts, report.wire, least) +
          "chosen:        " + report.chosen + "\n" + "by measuring:  " + report.would_choose + "\n" +
          FormatTable(rows);
 }
