@@ -60,9 +60,10 @@ uint64_t Hash(const Plan& plan) {
 }
 
 std::string ToString(const Plan& plan, const std::vector<TensorSpec>& tensors) {
-  std::string text = absl::StrFormat(
-      "plan %016x by %s: %d groups, fan-out %d, predicted %s a step\n", Hash(plan), plan.planner,
-      plan.groups.size(), plan.fanout, FormatSeconds(plan.predicted_seconds));
+  std::string text =
+      absl::StrFormat("plan %016x by %s: %s, fan-out %d, predicted %s a step\n", Hash(plan),
+                      plan.planner, FormatCount(static_cast<int>(plan.groups.size()), "group"),
+                      plan.fanout, FormatSeconds(plan.predicted_seconds));
   absl::StrAppendFormat(&text, "%5s  %-5s %-13s %10s %9s %10s %10s  %s\n", "group", "route",
                         "codec", "elements", "density", "start", "end", "tensors; reason");
   for (size_t i = 0; i < plan.groups.size(); ++i) {

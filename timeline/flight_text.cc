@@ -2,6 +2,7 @@
 #include <ctime>
 
 #include "absl/strings/str_format.h"
+#include "base/units.h"
 #include "timeline/flight_record.h"
 
 namespace ringwood {
@@ -31,7 +32,8 @@ std::string Detail(const TimelineEvent& event) {
     case TimelineKind::kCommitted:
       return event.value != 0 ? "skipped" : "";
     case TimelineKind::kPlanAdopted:
-      return absl::StrFormat("%016x, %d groups", event.value, event.index);
+      return absl::StrFormat("%016x, %s", event.value,
+                             FormatCount(static_cast<int>(event.index), "group"));
     default:
       return "";
   }
