@@ -2,26 +2,34 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "base/log_limit.h"
 #include "base/log_line.h"
 
 namespace ringwood {
 namespace {
 
-constexpr int kReaderMilliseconds = 500;  // for a pipe's reader to make room, once
-constexpr size_t kRoom = 4096;            // PIPE_BUF: poll() promises that so much can be written
+constexpr double kReaderSeconds = 0.5;  // for a pipe's reader to make room for a line, once
+constexpr size_t kRoom = 4096;          // PIPE_BUF: poll() promises that so much can be written
+
+bool IsFile(int descriptor) {
+  struct stat what = {};
+  return ::fstat(descriptor, &what) == 0 && S_ISREG(what.st_mode);
+}
 
 // Standard output or error. Threads that serve others write there, and where nobody reads must not
 // stand still. (O_NONBLOCK would hold for every process that has the same pipe or terminal.)
@@ -34,16 +42,20 @@ class StandardStream {
   std::optional<uint64_t> Write(const std::string& line) {
     absl::MutexLock lock(&mutex_);
     const std::string text = (torn_ ? "\n" : "") + line;
+    // A file, which always has room, gets the line at once: others may write to it, too.
+    const size_t most = text.size() > kRoom && IsFile(descriptor_) ? text.size() : kRoom;
+    const TimePoint deadline = Now() + Seconds(left_out_ > 0 ? 0 : kReaderSeconds);
     for (size_t done = 0; done < text.size();) {
       pollfd room = {descriptor_, POLLOUT, 0};
-      const int ready = ::poll(&room, 1, left_out_ > 0 ? 0 : kReaderMilliseconds);
+      const double left = std::max(0.0, ToSeconds(deadline - Now()));
+      const int ready = ::poll(&room, 1, static_cast<int>(std::ceil(1e3 * left)));
       if (ready == 0) {
         torn_ |= done > 0;
         ++left_out_;
         return std::nullopt;
       }
       if (ready < 0 && errno == EINTR) continue;
-      const size_t size = std::min(kRoom, text.size() - done);
+      const size_t size = std::min(most, text.size() - done);
       const ssize_t count = ::write(descriptor_, text.data() + done, size);
       if (count < 0 && errno != EINTR && errno != EAGAIN) break;
       done += std::max<ssize_t>(count, 0);

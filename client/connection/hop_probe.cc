@@ -124,12 +124,7 @@ StatusOr<MeasuredLink> MeasureDataPlane(EpochLink* link) {
   std::string line = "data plane: " + link->wire() + ", " + FormatCount(place.world, "rank") +
                      " on " + FormatCount(static_cast<int>(place.hosts.size()), "host");
   const bool tell = place.rank == 0 && IsNews(line);
-  const double gigabits = 8e-9 * *rate;
-  if (gigabits >= 9.95) {
-    line += absl::StrFormat(", %.0f Gbit/s measured", gigabits);
-  } else if (gigabits > 0) {
-    line += absl::StrFormat(", %.2g Gbit/s measured", gigabits);
-  }
+  if (*rate > 0) line += absl::StrFormat(", %.3g Gbit/s measured", 8e-9 * *rate);
   if (DelayOf(measured) > 0) line += ", a hop takes " + FormatSeconds(*hop);
   if (tell) Log(LogLevel::kInfo, line);
   return measured;

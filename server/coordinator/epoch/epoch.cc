@@ -188,9 +188,8 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
   if (commit->has_plan() && !plan_.Admits(commit->plan(), out)) commit->clear_plan();
   if (commit->has_plan()) ChangePlan(&*commit, out);
   // Where all leave, the job is over with it.
-  const bool all_leave = commit->leaving_size() == static_cast<int>(roster_.world());
-  asked_to_end_ = all_leave || commit->ending();
-  if (!options_.elastic || all_leave) commit->clear_leaving();
+  all_leave_ = commit->leaving_size() == static_cast<int>(roster_.world());
+  if (!options_.elastic || all_leave_) commit->clear_leaving();
   commit->set_regroup(commit->leaving_size() > 0 ||
                       (regroup_wanted_ && now - begun_ >= Seconds(kRegroupSeconds)));
   commit->set_checkpoint_wanted(checkpoint_wanted_ && !commit->checkpoint());

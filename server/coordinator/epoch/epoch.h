@@ -117,7 +117,9 @@ class Epoch {
   const std::vector<uint32_t>& late() const { return late_; }  // the ranks that it ended for
   bool regrouped() const { return regrouped_; }                // for members that leave or come
   // All have left in order, and nobody had asked them to: the job has nothing left to do.
-  bool finished() const { return state_ == State::kEnded && !asked_to_end_; }
+  bool finished() const {
+    return state_ == State::kEnded && !all_leave_ && !committed_.commit.ending();
+  }
   Status FailureStatus() const;
   bool Attends(StreamId stream) const { return presence_.Attends(stream); }
   std::vector<uint32_t> Unattended() const;  // nodes that are there, and sent no heartbeat yet
@@ -154,8 +156,8 @@ class Epoch {
   std::unique_ptr<Ballot> ballot_;  // while votes of the next round arrive
   State state_ = State::kRunning;
   bool regroup_wanted_ = false;
-  bool regrouped_ = false;     // it ended in order
-  bool asked_to_end_ = false;  // with the step that was committed last
+  bool regrouped_ = false;  // it ended in order
+  bool all_leave_ = false;  // as they were asked to, with the step that was committed last
   bool checkpoint_wanted_ = false;
   v1::Failure failure_;
   std::vector<uint32_t> late_;
