@@ -34,7 +34,7 @@ struct PlanFlags {
   double epsilon = 0.01;
   double contention = 0.5;
   std::string group_limit;
-  std::string wire = "fp32";
+  std::string wire = "native";
   bool bf16 = false;
   bool json = false;
   std::string chart;
@@ -95,8 +95,11 @@ StatusOr<PlanInput> Input(const PlanFlags& flags, const ModelProfile& profile) {
   input.epsilon = flags.epsilon;
   input.contention = flags.contention;
   input.ring_codecs = RingCodecs(flags.wire, input.world);
-  if (flags.bf16 && flags.wire == "fp32") {
+  if (flags.bf16 && (flags.wire == "native" || flags.wire == "fp32")) {
     input.ring_codecs.push_back(RingCodec("bf16", input.world));
+  }
+  for (TensorSpec& tensor : input.tensors) {
+    if (flags.wire != "native" || flags.bf16) tensor.element_bytes = 4;
   }
   if (!flags.group_limit.empty()) {
     RW_ASSIGN_OR_RETURN(input.group_limit_bytes, ParseBytes(flags.group_limit));
@@ -229,10 +232,12 @@ void AddPlannerFlags(Command command, PlanFlags* flags) {
   add("--group-limit", &flags->group_limit, "BYTES",
       "Merge groups up to this size, e.g. 64M; without it there is no limit");
   command
-      .Value("--wire", &flags->wire,
-             "Send dense groups as fp32, bf16, int8 or int4, or with auto each as is fastest")
+      .Value(
+          "--wire", &flags->wire,
+          "Send dense groups in their own type, as fp32, bf16, int8 or int4, or with auto each as "
+          "is fastest")
       .ShowDefault()
-      .OneOf({"fp32", "bf16", "int8", "int4", "auto"});
+      .OneOf({"native", "fp32", "bf16", "int8", "int4", "auto"});
   command.Switch("--bf16", &flags->bf16, "Choose between fp32 and bf16 for each dense group");
 }
 

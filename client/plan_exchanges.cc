@@ -95,8 +95,9 @@ StatusOr<std::unique_ptr<Exchange>> ExchangeMaker::MakeDense(
   const Group& spec = plan_.groups[group];
   const int bits = link_->place().world > 1 ? CodeBits(spec.codec) : 0;
   std::vector<size_t> places = PlacesOf(tensors, bits != 0);
-  RW_ASSIGN_OR_RETURN(auto bucket, link_->connection()->accelerator().make_bucket(
-                                       tensors.front()->device->index, places.back()));
+  RW_ASSIGN_OR_RETURN(auto bucket,
+                      link_->connection()->accelerator().make_bucket(
+                          tensors.front()->device->index, places.back(), tensors.front()->type));
   if (bits != 0) {
     const BlockReach less = LessFor(LatticeLevels(bits), tensors.front()->wire_reach);
     RW_RETURN_IF_ERROR(bucket->UseCodes(bits, less));

@@ -15,7 +15,7 @@ StatusOr<int> PlanInForce::Register(const Tensor& tensor) {
   return id;
 }
 
-Status PlanInForce::Rebind(int id, float* data) {
+Status PlanInForce::Rebind(int id, void* data) {
   absl::MutexLock lock(&mutex_);
   if (pipeline_ ? pipeline_->IsReady(table_->IndexOf(id)) : early_ready_[id]) {
     return Refused("tensor '" + table_->name(id) +

@@ -29,7 +29,7 @@ class PlanInForce {
   // The table's, in an order with Ready: refused from the first ready on.
   StatusOr<int> Register(const Tensor& tensor);
   // Refused between ready and the end of the step.
-  Status Rebind(int id, float* data);
+  Status Rebind(int id, void* data);
   Status Ready(int id);
 
   // Replaces the plan between two rounds, while no callback of the pipeline before is running;

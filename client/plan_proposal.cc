@@ -60,6 +60,7 @@ Status FitsWire(const Plan& plan, const SessionOptions& options, const Place& pl
   for (const Group& group : plan.groups) {
     if (group.route != "tree") {
       const bool allowed =
+          group.codec == kOwnType ||  // only of tensors that are registered for it
           std::any_of(codecs.begin(), codecs.end(),
                       [&group](const CodecCost& codec) { return codec.name == group.codec; });
       if (allowed) continue;

@@ -210,7 +210,7 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
   return plan_.Register(tensor);
 }
 
-Status Session::Rebind(int id, float* data) {
+Status Session::Rebind(int id, void* data) {
   RW_RETURN_IF_ERROR(table_.CheckId(id));
   if (data == nullptr) return Invalid("tensor '" + table_.name(id) + "' moved to NULL");
   return plan_.Rebind(id, data);

@@ -64,7 +64,7 @@ class Session {
     return FindDeviceSupport("", device);
   }
   StatusOr<int> Register(const Tensor& tensor);
-  Status Rebind(int id, float* data);
+  Status Rebind(int id, void* data);
   Status Agree();
   const Plan& plan() const { return plan_.plan(); }              // empty before Agree
   const std::string& plan_text() const { return plan_.text(); }  // "" before Agree

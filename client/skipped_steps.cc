@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "client/exchange/flat_places.h"
+#include "client/exchange/gradient.h"
 #include "client/exchange/scale.h"
 #include "dense/lattice/reach.h"
 
@@ -70,7 +71,9 @@ std::string SkippedSteps::CauseHere(int world, uint64_t round, double weight) co
 // A gradient on a device is not looked at: that takes memory and time of both.
 std::string SkippedSteps::InGradient(size_t id, int world, double weight) const {
   if (table_.IsOnDevice() || weight == 0) return "";
-  const float most = LargestOf(table_[id].gradient(), static_cast<float>(weight));
+  std::vector<float> gradient(table_[id].spec.elements);
+  ReadGradient(table_[id], gradient);
+  const float most = LargestOf(gradient, static_cast<float>(weight));
   if (!std::isfinite(most)) {
     return absl::StrFormat(
         "the gradient of tensor %s has a NaN or Inf. Look for what makes it: the data, the "
@@ -89,7 +92,8 @@ std::string SkippedSteps::InResidual(size_t id, int world) const {
   if (!states_.ReadResidual(id, owed).ok()) return "";
   const float most = LargestOf(owed, 1);
   if (most <= LeastRefused(world)) return "";
-  const bool fits = most <= LargestSummand(world) && options_.wire != "fp32";
+  const bool fits =
+      most <= LargestSummand(world) && options_.wire != "native" && options_.wire != "fp32";
   return absl::StrFormat(
       "the residual of tensor %s is up to %.2g, too much for a sum of %d ranks with --wire %s: "
       "gradients of earlier steps were as large. Resume from a checkpoint before those%s",

@@ -288,7 +288,7 @@ StepResult StepProtocol::Ended(const Totals& totals, const RoundSummary& summary
   result.total_weight = totals.weight;
   result.dense_bytes = summary.dense_bytes;
   result.sparse_bytes = summary.sparse_bytes;
-  result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world - 1) / world;
+  result.dense_equivalent_bytes = table_.dense_bytes() * 2 * (world - 1) / world;
   result.exchanged_again = std::exchange(exchanged_again_, 0);
   result.checkpoint_due = checkpoint_due_;
   result.ending = asked_to_end_;

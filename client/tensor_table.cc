@@ -21,15 +21,7 @@ constexpr uint32_t kMaxTurns = 4096;  // more than a model has layers
 Status TensorTable::Check(const Tensor& tensor) const {
   const TensorSpec& spec = tensor.spec;
   RW_RETURN_IF_ERROR(CheckName("the tensor's name", spec.name));
-  if (spec.elements == 0 || tensor.data == nullptr) {
-    return Invalid(
-        absl::StrFormat("tensor '%s' of %d elements at %p: elements and memory are needed",
-                        spec.name, spec.elements, tensor.data));
-  }
-  if (spec.elements > UINT32_MAX) {
-    return Invalid(absl::StrFormat("tensor '%s' has %d elements, at most 2^32 - 1 are possible",
-                                   spec.name, spec.elements));
-  }
+  RW_RETURN_IF_ERROR(CheckElements(tensor));
   if (spec.route != "dense" && spec.route != "sparse" && spec.route != "auto") {
     return Invalid(absl::StrFormat("tensor '%s': the route '%s' is none of dense, sparse, auto",
                                    spec.name, spec.route));
@@ -51,11 +43,38 @@ Status TensorTable::Check(const Tensor& tensor) const {
   return OkStatus();
 }
 
+Status TensorTable::CheckElements(const Tensor& tensor) const {
+  const TensorSpec& spec = tensor.spec;
+  if (spec.elements == 0 || tensor.data == nullptr) {
+    return Invalid(
+        absl::StrFormat("tensor '%s' of %d elements at %p: elements and memory are needed",
+                        spec.name, spec.elements, tensor.data));
+  }
+  if (spec.elements > UINT32_MAX) {
+    return Invalid(absl::StrFormat("tensor '%s' has %d elements, at most 2^32 - 1 are possible",
+                                   spec.name, spec.elements));
+  }
+  if (tensor.type == DataType::kFloat32) return OkStatus();
+  std::string why;
+  if (tensor.type == DataType::kBFloat16 && spec.route == "sparse") {
+    why = ", and what is sparse is float32:";
+  } else if (tensor.type == DataType::kBFloat16 && options_.wire != "native") {
+    why = absl::StrFormat(", which travels as it is, and --wire is %s: leave that at native, or",
+                          options_.wire);
+  } else if (tensor.type == DataType::kBFloat16) {
+    return OkStatus();
+  }
+  return Invalid(absl::StrFormat("tensor '%s' is %s%s make it float32 before ready", spec.name,
+                                 NameOf(tensor.type), why.empty() ? ":" : why));
+}
+
 int TensorTable::Add(const Tensor& tensor) {
   names_.insert(tensor.spec.name);
   apart_ = false;
   tensors_.push_back(std::make_unique<Tensor>(tensor));
   Tensor& added = *tensors_.back();
+  added.spec.element_bytes = static_cast<uint32_t>(SizeOf(added.type));
+  if (added.type != DataType::kFloat32) added.spec.route = "dense";
   if (tensor.device && tensor.spec.route == "auto") {
     if (const Status can = CheckSelection(tensor); !can.ok()) {
       Log(LogLevel::kInfo, Message(can) + ": it is dense");
@@ -74,7 +93,7 @@ Status TensorTable::CheckApart() const {
   std::ranges::sort(by_place, {}, &Tensor::data);
   for (size_t i = 1; i < by_place.size(); ++i) {
     const Tensor& lower = *by_place[i - 1];
-    if (lower.data + lower.spec.elements <= by_place[i]->data) continue;
+    if (lower.bytes().data() + lower.bytes().size() <= by_place[i]->data) continue;
     return Invalid(absl::StrFormat(
         "rank %d: the tensors '%s' and '%s' are in the same memory: each gradient needs memory of "
         "its own, and weights that two layers share are one tensor, registered once",
@@ -100,10 +119,10 @@ Status TensorTable::CheckId(int id) const {
                                  id, tensors_.size()));
 }
 
-uint64_t TensorTable::elements() const {
-  uint64_t elements = 0;
-  for (const auto& tensor : tensors_) elements += tensor->spec.elements;
-  return elements;
+uint64_t TensorTable::dense_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& tensor : tensors_) bytes += tensor->bytes().size();
+  return bytes;
 }
 
 std::vector<size_t> TensorTable::IdsOf(const Group& group) const {

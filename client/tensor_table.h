@@ -26,7 +26,7 @@ class TensorTable {
   Status Check(const Tensor& tensor) const;
   // After Check was OK. The id: 0, 1, 2, ...
   int Add(const Tensor& tensor);
-  void Rebind(int id, float* data) {
+  void Rebind(int id, void* data) {
     apart_ &= data == tensors_[id]->data;
     tensors_[id]->data = data;
   }
@@ -41,7 +41,7 @@ class TensorTable {
   const Tensor& operator[](size_t id) const { return *tensors_[id]; }  // stays where it is
   std::vector<const Tensor*> ById() const;
   const std::string& name(size_t id) const { return tensors_[id]->spec.name; }
-  uint64_t elements() const;  // of all
+  uint64_t dense_bytes() const;  // of all, as they are
 
   // The table is in the order in which backward is expected to make the gradients: last first.
   TableIndex IndexOf(size_t id) const { return {static_cast<uint32_t>(tensors_.size() - 1 - id)}; }
@@ -66,6 +66,7 @@ class TensorTable {
   double NormLimit(const Tensor& tensor) const;
   Status CheckPlace(const Tensor& tensor) const;  // among those there are
   Status CheckTurns(const Tensor& tensor) const;
+  Status CheckElements(const Tensor& tensor) const;  // how many, and of which type
 
   const SessionOptions& options_;
   int world_ = options_.world;

@@ -97,8 +97,9 @@ typedef struct {
   const char* planner;        /* "hybrid" (default), "exact", "wfbp", ...: `ringwood plan --help` */
   const char* log_level;      /* "debug", "info" (default), "warning" or "error" */
   double join_timeout_seconds; /* how long ringwood_open waits for all ranks; 0: 120 */
-  const char* wire; /* dense groups travel as "fp32" (default), "bf16", "int8" or "int4"; with
-                       "auto" each as the planner finds fastest */
+  const char* wire; /* dense groups travel as "native" (default: float32, and bfloat16 tensors as
+                       that), "fp32", "bf16", "int8" or "int4"; with "auto" each as the planner
+                       finds fastest */
   const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8,
                                int4 or int2: coarse values go to the first reducer only, the error
                                stays in the residual. Equal on all ranks, as all that changes
@@ -203,7 +204,8 @@ typedef struct {
                  step commits: with the average, and in a sparse tensor with 0 where no entry was
                  applied in this step. Nothing else is written to it */
   uint64_t elements; /* 1 to 2^32 - 1 */
-  int type;          /* RINGWOOD_FLOAT32, and no other: convert before ready */
+  int type;          /* RINGWOOD_FLOAT32. Or RINGWOOD_BFLOAT16, with wire "native": dense, summed
+                        as that, rounded at each addition. No other: convert before ready */
   const char* route; /* "dense", "sparse" or "auto"; NULL: "auto", the planner decides */
   double density;    /* k/n where the route is sparse, above 0 and at most 1; 0: 0.01 */
   double momentum;   /* correction while sparse, below 1; 0: the session's, negative: none */

@@ -141,8 +141,9 @@ StatusOr<std::string> DataInterface(const SessionOptions& options) {
 
 StatusOr<BenchReport> RunBench(const BenchPlan& plan,
                                const std::map<std::string, std::string>& environment) {
-  RW_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(environment));
+  RW_ASSIGN_OR_RETURN(SessionOptions options, SessionOptionsOf(environment));
   RW_RETURN_IF_ERROR(Check(options));
+  if (options.wire == "native") options.wire = "fp32";  // what is summed here is float32
   if (options.wire == "auto") {
     return Invalid("--wire auto: a benchmark measures one format; give fp32, bf16, int8 or int4");
   }

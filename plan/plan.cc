@@ -45,6 +45,14 @@ std::string NameOf(const Group& group, const std::vector<TensorSpec>& tensors) {
 
 }  // namespace
 
+double DenseBytes(const std::vector<TensorSpec>& table, const std::vector<uint32_t>& indices) {
+  double bytes = 0;
+  for (const uint32_t t : indices) {
+    bytes += table[t].element_bytes * static_cast<double>(table[t].elements);
+  }
+  return bytes;
+}
+
 uint64_t EntriesOf(double density, uint64_t elements) {
   if (elements == 0) return 0;
   if (!(density < 1)) return elements;

@@ -15,8 +15,12 @@ struct TensorSpec {
   uint64_t elements = 0;
   std::string route = "auto";  // "dense" | "sparse" | "auto": what the user asked for
   double density = 0.01;       // the user's lower bound where the route is sparse
+  uint32_t element_bytes = 4;  // of its dense sums: 4 (float32) or 2 (bfloat16)
   bool operator==(const TensorSpec&) const = default;
 };
+
+// The codec of a ring's group of bfloat16 tensors: their sums travel as bfloat16.
+constexpr const char* kOwnType = "native";
 
 // How many groups of a route a job runs at once. In every hop the messages are on their way for the
 // network's delay. A lane that began its next group only after that would be idle meanwhile: with a
@@ -32,7 +36,9 @@ struct Group {
   // tree: what the density warm-up ends with (plan/warm_up.h); 0: density
   double final_density = 0;
   uint64_t k = 0;  // entries each worker sends: sum of EntriesOf over its tensors; 0 on a ring
-  std::string codec = "fp32";   // ring: "fp32", "bf16", "int8", …; tree: "block16/fp32", …
+  // ring: "fp32", "bf16", "int8", …, and kOwnType for tensors that are bfloat16; tree:
+  // "block16/fp32", …
+  std::string codec = "fp32";
   std::string merge = "gtopk";  // tree: "gtopk" | "union" | "exact"
   double keep = 1;              // gtopk and exact: entries of the result, as a multiple of k
   double start_seconds = 0;     // predicted, from the start of backward
@@ -51,6 +57,9 @@ struct Plan {
 
 // Entries selected from a tensor: round(density * elements), at least 1, at most elements.
 uint64_t EntriesOf(double density, uint64_t elements);
+
+// Bytes of the tensors at `indices` of the table, as they are: what a ring without codec sends.
+double DenseBytes(const std::vector<TensorSpec>& table, const std::vector<uint32_t>& indices);
 
 // Covers everything that changes bytes on the wire or results (not predictions and reasons).
 uint64_t Hash(const Plan& plan);

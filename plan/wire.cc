@@ -80,6 +80,7 @@ v1::Tensor ToProto(const TensorSpec& tensor) {
   message.set_elements(tensor.elements);
   message.set_route(tensor.route);
   message.set_density(tensor.density);
+  if (tensor.element_bytes != 4) message.set_element_bytes(tensor.element_bytes);
   return message;
 }
 
@@ -118,7 +119,11 @@ StatusOr<TensorSpec> FromProto(const v1::Tensor& message) {
   if (!(message.density() > 0 && message.density() <= 1)) {
     return Invalid(absl::StrFormat("tensor %s: density %g", message.name(), message.density()));
   }
-  return TensorSpec{message.name(), message.elements(), route, message.density()};
+  const uint32_t bytes = message.element_bytes() == 0 ? 4 : message.element_bytes();
+  if (bytes != 4 && bytes != 2) {
+    return Invalid(absl::StrFormat("tensor %s: elements of %d bytes", message.name(), bytes));
+  }
+  return TensorSpec{message.name(), message.elements(), route, message.density(), bytes};
 }
 
 }  // namespace ringwood

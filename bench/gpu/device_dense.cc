@@ -156,8 +156,8 @@ Status Bench::Passes() {
   copy_rate_ = both / seconds;
   Print("copy", seconds, both);
   RW_ASSIGN_OR_RETURN(seconds, Seconds([&] {
-                        return cuda::LaunchPack(parts, 0.5f, nullptr, flat_.data(), largest_.data(),
-                                                stream);
+                        return cuda::LaunchPack(DataType::kFloat32, parts, 0.5f, nullptr,
+                                                flat_.data(), largest_.data(), stream);
                       }));
   Print("pack", seconds, both);
   const uint64_t slice = elements_ / kSummands;
@@ -170,8 +170,10 @@ Status Bench::Passes() {
                         return cuda::LaunchWordDigest(flat_.data(), bytes, digest_.data(), stream);
                       }));
   Print("digest", seconds, both / 2);
-  RW_ASSIGN_OR_RETURN(
-      seconds, Seconds([&] { return cuda::LaunchUnpack(parts, flat_.data(), 0.5, stream); }));
+  RW_ASSIGN_OR_RETURN(seconds, Seconds([&] {
+                        return cuda::LaunchUnpack(DataType::kFloat32, parts, flat_.data(), 0.5,
+                                                  stream);
+                      }));
   Print("unpack", seconds, both);
   return OkStatus();
 }

@@ -15,17 +15,19 @@ extern "C" {
 int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, int* id) {
   return With(session, [&](auto& open) -> Status {
     RW_ASSIGN_OR_RETURN(const ringwood_tensor given, Read(tensor, "ringwood_tensor"));
-    if (given.type != RINGWOOD_FLOAT32) {
-      return Invalid(absl::StrFormat(
-          "tensor '%s' has element type %d: gradients are float32 here, convert before ready",
-          Text(given.name), given.type));
+    if (given.type != RINGWOOD_FLOAT32 && given.type != RINGWOOD_BFLOAT16) {
+      return Invalid(
+          absl::StrFormat("tensor '%s' has element type %d: gradients are float32 or "
+                          "bfloat16 here, convert before ready",
+                          Text(given.name), given.type));
     }
     ringwood::Tensor value;
     value.spec.name = Text(given.name);
     value.spec.elements = given.elements;
     value.spec.route = Text(given.route, "auto");
     if (given.density != 0) value.spec.density = given.density;
-    value.data = static_cast<float*>(given.data);
+    value.data = given.data;
+    value.type = static_cast<ringwood::DataType>(given.type);
     // Negative: none. NaN stays what it is, and is refused.
     if (given.momentum != 0) value.momentum = given.momentum < 0 ? 0 : given.momentum;
     if (given.memory == RINGWOOD_CUDA) {
@@ -48,7 +50,7 @@ int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, 
 }
 
 int ringwood_rebind(ringwood_session* session, int id, void* data) {
-  return With(session, [&](auto& open) { return open.Rebind(id, static_cast<float*>(data)); });
+  return With(session, [&](auto& open) { return open.Rebind(id, data); });
 }
 
 int ringwood_agree(ringwood_session* session) {

@@ -20,7 +20,8 @@ struct Accelerator {
   // On the loop's thread.
   std::function<StatusOr<std::unique_ptr<DeviceRing>>(Loop*, const DeviceRingOptions&)> make_ring =
       MakeDeviceRing;
-  std::function<StatusOr<std::unique_ptr<DeviceBucket>>(int device, uint64_t elements)>
+  std::function<StatusOr<std::unique_ptr<DeviceBucket>>(int device, uint64_t elements,
+                                                        DataType type)>
       make_bucket = MakeDeviceBucket;
   std::function<StatusOr<std::unique_ptr<DeviceGroup>>(const std::vector<cuda::TensorShape>&,
                                                        const DeviceGroupOptions&)>

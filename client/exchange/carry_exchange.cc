@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "client/exchange/gradient.h"
+
 namespace ringwood {
 
 CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& spec,
@@ -22,6 +24,7 @@ CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& sp
   for (const Tensor* tensor : tensors_) {
     owed_.push_back(*tensor);
     owed_.back().data = memory_.data() + at;
+    owed_.back().type = DataType::kFloat32;
     views.push_back(&owed_.back());
     at += tensor->spec.elements;
   }
@@ -34,12 +37,12 @@ CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& sp
 void CarryExchange::Pack(float weight, std::function<void(Status)> packed) {
   if (!carries() || rests_) return exchange_->Pack(weight, std::move(packed));
   for (size_t t = 0; t < tensors_.size(); ++t) {
-    const std::span<const float> gradient = tensors_[t]->gradient();
     const std::span<float> out = owed_[t].gradient();
     if (weight == 0) {  // the gradient is not read: it may be anything
       std::fill(out.begin(), out.end(), 0.0f);
     } else {
-      for (size_t i = 0; i < out.size(); ++i) out[i] = weight * gradient[i];
+      ReadGradient(*tensors_[t], out);
+      for (float& value : out) value *= weight;
     }
     if (states_[t] == nullptr) continue;
     const std::span<const float> residual = states_[t]->residual();
@@ -52,11 +55,11 @@ void CarryExchange::Apply(double total_weight) {
   exchange_->Apply(total_weight);
   if (!carries()) return;
   if (rests_) {  // the exchange has written zeros to its own memory
-    for (const Tensor* tensor : tensors_) std::ranges::fill(tensor->gradient(), 0.0f);
+    for (const Tensor* tensor : tensors_) ClearGradient(*tensor);
     return;
   }
   for (size_t t = 0; t < tensors_.size(); ++t) {
-    std::copy_n(owed_[t].data, owed_[t].spec.elements, tensors_[t]->data);
+    WriteGradient(*tensors_[t], 0, owed_[t].gradient());
   }
   auto next = std::make_unique<DenseExchange>(place_, group_, spec_, tensors_);
   next->TakeErrors(*exchange_);

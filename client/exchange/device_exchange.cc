@@ -35,6 +35,7 @@ void DeviceExchange::Start(Transport*, uint64_t round, std::function<void(Status
   DeviceReduction reduction;
   reduction.round = round;
   reduction.group = group_;
+  reduction.type = bucket_->type();
   reduction.input = bucket_->input();
   reduction.output = bucket_->output();
   reduction.count = bucket_->elements();
@@ -44,7 +45,8 @@ void DeviceExchange::Start(Transport*, uint64_t round, std::function<void(Status
     if (result.ok()) {
       result_ = *result;
       // The ring came after the packing, so this is known by now.
-      const float limit = LargestSummand(place_.world * (coded() ? kCodedShare : 1));
+      const bool exact = bucket_->type() == DataType::kFloat32 && !coded();
+      const float limit = LargestSummand(place_.world * (exact ? 1 : kCodedShare));
       non_finite_ = bucket_->largest() > std::bit_cast<uint32_t>(limit) || result->non_finite;
     }
     done(result.status());

@@ -2,10 +2,11 @@
 // place, averages written into the gradients on the trainer's own streams. Only the vote waits for
 // the device, since it needs the sum's digest.
 //
-// With codes on the wire (the plan's codec) the bucket keeps what this rank rounded away and what
-// blocks reach, as a DenseExchange does on the host and with its bits; every other codec of the
-// plan travels as fp32. Residuals of tensors that were sparse before, or that an exchange before
-// this one rounded away, are in the bucket and are added to the first sum that is committed.
+// The bucket is float32, or bfloat16 where the tensors are (kOwnType). With codes on the wire (the
+// plan's codec) it keeps what this rank rounded away and what blocks reach, as a DenseExchange does
+// on the host and with its bits; every other codec of float32 travels as fp32. Residuals of tensors
+// that were sparse before, or that an exchange before this one rounded away, are in the bucket and
+// are added to the first sum that is committed.
 #pragma once
 
 #include <memory>

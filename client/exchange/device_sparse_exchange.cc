@@ -28,7 +28,7 @@ void DeviceSparseExchange::Pack(float weight, std::function<void(Status)> packed
   RW_CHECK(!awaited_->answer);
   std::vector<DeviceGroup::Gradient> gradients;
   for (const Tensor* tensor : tensors_) {
-    gradients.push_back({tensor->data, tensor->device->stream});
+    gradients.push_back({tensor->gradient().data(), tensor->device->stream});
   }
   pending_ = true;
   awaited_->deadline = Now() + Seconds(kLongestWaitSeconds);

@@ -20,8 +20,9 @@ inline std::vector<size_t> PlacesOf(const std::vector<const Tensor*>& tensors, b
   return places;
 }
 
-// With codes the rounding error that is kept back may enlarge a later sum. So a gradient may be at
-// most this many times smaller than what fits the sum.
+// With codes the rounding error that is kept back may enlarge a later sum, and bfloat16 on a device
+// rounds at every addition. So a gradient may be at most this many times smaller than what fits the
+// sum.
 constexpr int kCodedShare = 4;
 
 }  // namespace ringwood

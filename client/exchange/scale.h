@@ -1,4 +1,5 @@
-// The client's own passes over dense memory.
+// The client's own passes over dense memory: of fp32, or of bf16 as its bits, which is widened and
+// rounded to nearest even.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,15 @@ float LargestSummand(int terms);
 // an Inf, or so large that a sum over `world` such values could overflow.
 bool ScaleInto(std::span<const float> in, float weight, int world, std::span<float> out);
 
+bool ScaleInto(std::span<const uint16_t> in, float weight, int world, std::span<uint16_t> out);
+bool ScaleInto(std::span<const float> in, float weight, int world, std::span<uint16_t> out);
+
 // True if some weight * in[i] is a NaN or an Inf.
 bool Overflows(std::span<const float> in, float weight);
+bool Overflows(std::span<const uint16_t> in, float weight);
 
 // out[i] = sum[i] / total, correctly rounded when `total` is a float; zeros when total is 0.
 void DivideInto(std::span<const float> sum, double total, std::span<float> out);
+void DivideInto(std::span<const uint16_t> sum, double total, std::span<uint16_t> out);
 
 }  // namespace ringwood

@@ -7,7 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "plan/plan.h"
+#include "transport/data_type.h"
 
 namespace ringwood {
 
@@ -26,7 +28,8 @@ struct OnDevice {
 
 struct Tensor {
   TensorSpec spec;
-  float* data = nullptr;  // the trainer's; read from ready on, written at commit only
+  void* data = nullptr;                // the trainer's; read from ready on, written at commit only
+  DataType type = DataType::kFloat32;  // of what lies there: or bfloat16, which is dense
   std::optional<double> momentum = std::nullopt;  // correction while sparse; nothing: the session's
   std::optional<OnDevice> device = std::nullopt;  // nothing: `data` is host memory
   // Of the session and of all ranks together; nothing: the session's. docs/sparse.md
@@ -41,7 +44,19 @@ struct Tensor {
 
   bool HasTurn(uint64_t round) const { return round % turns == turn; }
 
-  std::span<float> gradient() const { return {data, spec.elements}; }
+  // Where it is float32.
+  std::span<float> gradient() const {
+    RW_CHECK(type == DataType::kFloat32);
+    return {static_cast<float*>(data), spec.elements};
+  }
+  // Where it is bfloat16: its bits.
+  std::span<uint16_t> bfloat16() const {
+    RW_CHECK(type == DataType::kBFloat16);
+    return {static_cast<uint16_t*>(data), spec.elements};
+  }
+  std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(data), spec.elements * SizeOf(type)};
+  }
 };
 
 // Of tensors on a device.

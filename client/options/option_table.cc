@@ -23,10 +23,11 @@ constexpr double kBelowOne = 1 - std::numeric_limits<float>::epsilon();
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 Status CheckWire(const std::string& wire) {
-  for (const char* known : {"fp32", "bf16", "int8", "int4", "auto"}) {
+  for (const char* known : {"native", "fp32", "bf16", "int8", "int4", "auto"}) {
     if (wire == known) return OkStatus();
   }
-  return Invalid("the wire format '" + wire + "' is none of fp32, bf16, int8, int4 and auto");
+  return Invalid("the wire format '" + wire +
+                 "' is none of native, fp32, bf16, int8, int4 and auto");
 }
 
 Status CheckPlanFor(const std::string& text) {
@@ -138,11 +139,11 @@ constexpr Option kOptions[] = {
            "`ringwood plan --trace`"},
 
   {.name = "wire", .place = OptionPlace{&S::wire, &C::wire},
-   .variables = {"RINGWOOD_WIRE"}, .words = {"fp32", "bf16", "int8", "int4", "auto"},
+   .variables = {"RINGWOOD_WIRE"}, .words = {"native", "fp32", "bf16", "int8", "int4", "auto"},
    .check = CheckWire, .keyword = "wire", .flag = "--wire", .agreed = "wire",
    .section = "Dense tensors",
-   .help = "Send dense gradients as fp32, or rounded to bf16, int8 or int4 with error feedback; "
-           "with auto each group as is fastest"},
+   .help = "Send dense gradients in their own type (float32 or bfloat16), all as fp32, or rounded "
+           "to bf16, int8 or int4 with error feedback; with auto each group as is fastest"},
 
   {.name = "sparse_codec", .place = OptionPlace{&S::sparse_codec, &C::sparse_codec},
    .variables = {"RINGWOOD_SPARSE_CODEC"}, .value = "INDEX/VALUE",

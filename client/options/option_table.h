@@ -40,7 +40,7 @@ struct Option {
       place;
   std::array<const char*, 3> variables;   // of the environment; the first that is not empty counts
   const char* value = nullptr;            // what it is, with its unit: "SECONDS", "FILE"
-  std::array<const char*, 5> words = {};  // if these are all that it may be
+  std::array<const char*, 6> words = {};  // if these are all that it may be
   NumberRange range = {};
   Status (*check)(const std::string&) = nullptr;  // of a text
   bool needed = false;                            // there is no default

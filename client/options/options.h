@@ -46,7 +46,7 @@ struct SessionOptions {
   // (DGC's local clipping); 0: as it is.
   double clip_norm = 0;
   std::string planner = "hybrid";
-  std::string wire = "fp32";                  // of dense groups; see the table
+  std::string wire = "native";                // of dense groups; see the table
   std::string sparse_codec = "block16/fp32";  // worker to first reducer, sparse/codec.h
   std::string sparse_merge = "gtopk";         // or "union" or "exact", sparse/group.h
   std::string sparse_method = "exact";        // or "threshold" or "gaussian", sparse/selector.h

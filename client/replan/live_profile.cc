@@ -16,6 +16,7 @@ ModelProfile LiveProfile(const std::vector<TensorSpec>& table, const Plan& plan,
     ProfiledTensor tensor;
     tensor.name = table[t].name;
     tensor.elements = table[t].elements;
+    tensor.element_bytes = table[t].element_bytes;
     tensor.ready_seconds = measured.ready_seconds[t] - profile.forward_seconds;
     profile.tensors.push_back(std::move(tensor));
   }

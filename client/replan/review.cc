@@ -34,7 +34,7 @@ double ElementsOf(const Group& group, const std::vector<TensorSpec>& table) {
 
 double BytesOf(const Group& group, const PlanInput& input) {
   return group.route == "tree" ? input.entry_bytes * static_cast<double>(group.k)
-                               : sizeof(float) * ElementsOf(group, input.tensors);
+                               : DenseBytes(input.tensors, group.tensors);
 }
 
 CodecCost CodecOf(const Group& group, const PlanInput& input) {

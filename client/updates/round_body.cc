@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "client/exchange/gradient.h"
 #include "client/exchange/scale.h"
 #include "ringwood/v1/updates.pb.h"
 #include "sparse/codec.h"
@@ -46,6 +47,9 @@ StatusOr<ReadTensor> Check(const v1::RoundBody::Tensor& listed, std::span<const 
   if (listed.form() == v1::RoundBody::FORM_ENTRIES) {
     if (listed.first() != 0) return Corrupt("tensor '" + name + "' has entries after a part");
     if (listed.entries() > elements) return Corrupt("tensor '" + name + "' has too many entries");
+    if (listed.entries() > 0 && read.tensor->type != DataType::kFloat32) {
+      return Invalid("tensor '" + name + "' was sparse, and is bfloat16, which is dense");
+    }
     RW_RETURN_IF_ERROR(Decode(kCodec, {0, elements}, listed.entries(), data, &read.entries));
   } else if (data.size() % sizeof(float) != 0 ||
              data.size() / sizeof(float) > elements - read.first) {
@@ -60,19 +64,27 @@ uint64_t EndOf(const ReadTensor& read) {
 }
 
 // The same arithmetic as the exchanges' Apply.
-void Write(const ReadTensor& read, double total_weight) {
+void WriteEntries(const ReadTensor& read, double total_weight) {
   const std::span<float> out = read.tensor->gradient();
-  if (read.form == v1::RoundBody::FORM_ENTRIES) {
-    std::fill(out.begin(), out.end(), 0.0f);
-    for (size_t i = 0; i < read.entries.size(); ++i) {
-      const double average = total_weight == 0 ? 0 : read.entries.value[i] / total_weight;
-      out[read.entries.index[i]] = static_cast<float>(average);
-    }
-    return;
+  std::fill(out.begin(), out.end(), 0.0f);
+  for (size_t i = 0; i < read.entries.size(); ++i) {
+    const double average = total_weight == 0 ? 0 : read.entries.value[i] / total_weight;
+    out[read.entries.index[i]] = static_cast<float>(average);
   }
-  const std::span<float> part = out.subspan(read.first, EndOf(read) - read.first);
+}
+
+void Write(const ReadTensor& read, double total_weight) {
+  if (read.form == v1::RoundBody::FORM_ENTRIES && read.entries.size() == 0) {
+    return ClearGradient(*read.tensor);  // of any type: it rests
+  }
+  if (read.form == v1::RoundBody::FORM_ENTRIES) return WriteEntries(read, total_weight);
+  const size_t elements = EndOf(read) - read.first;
+  Buffer<float> wide(read.tensor->type == DataType::kFloat32 ? 0 : elements);
+  const std::span<float> part =
+      wide.size() > 0 ? wide.span() : read.tensor->gradient().subspan(read.first, elements);
   if (!part.empty()) std::memcpy(part.data(), read.data.data(), read.data.size());
   if (read.form == v1::RoundBody::FORM_SUM) DivideInto(part, total_weight, part);
+  if (wide.size() > 0) WriteGradient(*read.tensor, read.first, part);
 }
 
 }  // namespace

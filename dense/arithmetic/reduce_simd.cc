@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
+#include "dense/arithmetic/bfloat16_inl.h"
 #include "dense/arithmetic/half.h"
 #include "dense/arithmetic/reduce.h"
 #include "dense/arithmetic/rounding.h"
@@ -29,37 +30,6 @@ void AddFloat32(const float* a, const float* b, float* out, size_t count) {
     hn::StoreU(second, d, out + i + lanes);
   }
   ReferenceReduce(DataType::kFloat32, ReduceOp::kSum, a + i, b + i, out + i, count - i);
-}
-
-// Round to nearest even in integers: Highway 1.0's own demotion to bf16 truncates.
-template <class D, class V>
-HWY_INLINE V RoundToBFloat16(D d32, V bits) {
-  const auto lsb = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
-  const auto rounded = hn::Add(bits, hn::Add(lsb, hn::Set(d32, 0x7fffu)));
-  const auto magnitude = hn::And(bits, hn::Set(d32, 0x7fffffffu));
-  // Compared as signed: both sides are below 2^31.
-  const hn::RebindToSigned<D> di;
-  const auto nan = hn::RebindMask(d32, hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, 0x7f800000)));
-  return hn::ShiftRight<16>(hn::IfThenElse(nan, hn::Or(bits, hn::Set(d32, 0x400000u)), rounded));
-}
-
-// A vector of bf16, widened.
-template <class DF>
-HWY_INLINE hn::Vec<DF> LoadBFloat16(DF df, const uint16_t* from) {
-  const hn::RebindToUnsigned<DF> d32;
-  const hn::Rebind<uint16_t, DF> d16;
-  return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
-}
-
-// Rounds `value`, stores it and returns what was stored, widened.
-template <class DF, class V>
-HWY_INLINE V StoreBFloat16(DF df, V value, uint16_t* to) {
-  const hn::RebindToUnsigned<DF> d32;
-  const hn::RebindToSigned<DF> di;
-  const hn::Rebind<uint16_t, DF> d16;
-  const auto rounded = RoundToBFloat16(d32, hn::BitCast(d32, value));
-  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, rounded)), d16, to);
-  return hn::BitCast(df, hn::ShiftLeft<16>(rounded));
 }
 
 void AddBFloat16(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t count) {

@@ -14,7 +14,7 @@ StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop*, const DeviceRingOpti
   return CountDevices().status();
 }
 
-StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int, uint64_t) {
+StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int, uint64_t, DataType) {
   return CountDevices().status();
 }
 

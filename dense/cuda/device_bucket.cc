@@ -15,7 +15,8 @@ namespace {
 
 class CudaBucket : public DeviceBucket {
  public:
-  CudaBucket(int device, uint64_t elements) : device_(device), elements_(elements) {}
+  CudaBucket(int device, uint64_t elements, DataType type)
+      : device_(device), elements_(elements), type_(type) {}
   ~CudaBucket() override {
     const DeviceScope scope(device_);
     if (stream_.get() != nullptr) cudaStreamSynchronize(stream_.get());
@@ -26,8 +27,8 @@ class CudaBucket : public DeviceBucket {
     RW_RETURN_IF_ERROR(scope.status());
     RW_RETURN_IF_ERROR(FromCuda(cuda::LoadDenseKernels(), "load the kernels of a bucket"));
     RW_RETURN_IF_ERROR(stream_.Create());
-    RW_RETURN_IF_ERROR(input_.Allocate(elements_, stream_.get()));
-    RW_RETURN_IF_ERROR(output_.Allocate(elements_, stream_.get()));
+    RW_RETURN_IF_ERROR(input_.Allocate(elements_ * SizeOf(type_), stream_.get()));
+    RW_RETURN_IF_ERROR(output_.Allocate(elements_ * SizeOf(type_), stream_.get()));
     RW_RETURN_IF_ERROR(largest_.Allocate(1, stream_.get()));
     RW_RETURN_IF_ERROR(host_largest_.Allocate(1, stream_.get()));
     RW_RETURN_IF_ERROR(copied_.Create());
@@ -64,9 +65,10 @@ class CudaBucket : public DeviceBucket {
     RW_RETURN_IF_ERROR(
         FromCuda(cudaMemsetAsync(largest_.data(), 0, sizeof(uint32_t), stream), "begin to pack"));
     for (const cuda::StreamParts& of : table_.streams) {
-      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchPack(View(of), weight, owes_ ? owed_.data() : nullptr,
-                                                   input_.data(), largest_.data(), stream),
-                                  "pack gradients"));
+      RW_RETURN_IF_ERROR(
+          FromCuda(cuda::LaunchPack(type_, View(of), weight, owes_ ? owed_.data() : nullptr,
+                                    input_.data(), largest_.data(), stream),
+                   "pack gradients"));
     }
     return FromCuda(cudaMemcpyAsync(host_largest_.data(), largest_.data(), sizeof(uint32_t),
                                     cudaMemcpyDeviceToHost, stream),
@@ -83,14 +85,15 @@ class CudaBucket : public DeviceBucket {
     for (const cuda::StreamParts& of : table_.streams) {
       const auto stream = static_cast<cudaStream_t>(of.stream);
       RW_RETURN_IF_ERROR(order_.Order(stream_.get(), stream));
-      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchUnpack(View(of), output_.data(), total, stream),
-                                  "give averages to the trainer"));
+      RW_RETURN_IF_ERROR(
+          FromCuda(cuda::LaunchUnpack(type_, View(of), output_.data(), total, stream),
+                   "give averages to the trainer"));
     }
     return OkStatus();
   }
 
   Status UseCodes(int bits, BlockReach less) override {
-    RW_CHECK(bits_ == 0 && bits != 0);
+    RW_CHECK(bits_ == 0 && bits != 0 && type_ == DataType::kFloat32);
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
     for (int i = 0; i < 2; ++i) {
@@ -124,8 +127,9 @@ class CudaBucket : public DeviceBucket {
                 cudaMemcpyHostToDevice, "copy the reach of blocks to the device");
   }
 
-  const float* input() const override { return input_.data(); }
-  float* output() override { return output_.data(); }
+  const void* input() const override { return input_.data(); }
+  void* output() override { return output_.data(); }
+  DataType type() const override { return type_; }
   uint64_t elements() const override { return elements_; }
   void* stream() const override { return stream_.get(); }
 
@@ -169,8 +173,9 @@ class CudaBucket : public DeviceBucket {
 
   const int device_;
   const uint64_t elements_;
+  const DataType type_;
   CudaStream stream_;
-  DeviceBuffer<float> input_, output_;
+  DeviceBuffer<std::byte> input_, output_;
   DeviceBuffer<float> owed_;  // empty until something is
   bool owes_ = false;
   int bits_ = 0;  // of codes; the rest is empty without
@@ -190,9 +195,10 @@ class CudaBucket : public DeviceBucket {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int device, uint64_t elements) {
+StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int device, uint64_t elements,
+                                                         DataType type) {
   RW_RETURN_IF_ERROR(CountDevices().status());
-  auto bucket = std::make_unique<CudaBucket>(device, elements);
+  auto bucket = std::make_unique<CudaBucket>(device, elements, type);
   RW_RETURN_IF_ERROR(bucket->Allocate());
   return std::unique_ptr<DeviceBucket>(std::move(bucket));
 }

@@ -1,6 +1,7 @@
 // The memory of a dense group on a device: weighted gradients of all its tensors, the sum of all
-// ranks beside them, and what codes keep from round to round; and the two passes that go between
-// them and the trainer's tensors. Nothing waits but what says so: streams order everything.
+// ranks beside them, both in the tensors' type, and what codes keep from round to round; and the
+// two passes that go between them and the trainer's tensors. Nothing waits but what says so:
+// streams order everything.
 //
 //     trainer's streams ── gradients ──► Pack ──► input ── ring ──► output ──► Unpack ──► gradients
 //
@@ -13,13 +14,14 @@
 
 #include "base/status.h"
 #include "dense/cuda/device_codes.h"
+#include "transport/data_type.h"
 
 namespace ringwood {
 
 class DeviceBucket {
  public:
   struct Part {
-    float* data = nullptr;  // device memory, the trainer's
+    void* data = nullptr;  // device memory, the trainer's, of the bucket's type
     uint64_t elements = 0;
     void* stream = nullptr;  // cudaStream_t that makes and uses `data`; null: the default stream
     uint64_t first = 0;      // its place in the bucket
@@ -47,8 +49,8 @@ class DeviceBucket {
   // part's stream, so before what the trainer puts there next. The ring has ended.
   virtual Status Unpack(std::span<const Part> parts, double total) = 0;
 
-  // Sums travel as codes of `bits`: from here on there are errors and reaches, the present ones and
-  // the next, all of them 0. Once. `less`: LatticeSource's.
+  // Sums of float32 travel as codes of `bits`: from here on there are errors and reaches, the
+  // present ones and the next, all of them 0. Once. `less`: LatticeSource's.
   virtual Status UseCodes(int bits, BlockReach less) = 0;
   virtual DeviceCodes codes() const = 0;  // of the next reduction; without UseCodes of 0 bits
   virtual void Commit() = 0;              // the next ones are the present ones, and the other way
@@ -57,13 +59,15 @@ class DeviceBucket {
   virtual Status ReadReach(uint64_t first, std::span<BlockReach> into) const = 0;
   virtual Status WriteReach(uint64_t first, std::span<const BlockReach> from) = 0;
 
-  virtual const float* input() const = 0;
-  virtual float* output() = 0;
+  virtual const void* input() const = 0;
+  virtual void* output() = 0;
+  virtual DataType type() const = 0;
   virtual uint64_t elements() const = 0;
   virtual void* stream() const = 0;  // cudaStream_t: Pack is on it
 };
 
-// Refused without CUDA or a device.
-StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int device, uint64_t elements);
+// Refused without CUDA or a device. `type`: kFloat32 or kBFloat16.
+StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int device, uint64_t elements,
+                                                         DataType type);
 
 }  // namespace ringwood

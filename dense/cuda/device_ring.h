@@ -6,10 +6,10 @@
 // stream of its own, after what the caller's stream held, and a callback of CUDA's posts the
 // answer. The ring lives for one epoch; a new epoch makes a new one, from a new id.
 //
-// Long sums of fp32 of hosts with several ranks are added by kernels of ours (sum_plan.h), all
-// others by NCCL, in an order that depends on its algorithm: results equal those of a host ring to
-// rounding only; all ranks have the same bits, which the digest proves. Sums of codes are added by
-// kernels of ours (coded_plan.h): they have the bits of a host's.
+// Long sums of fp32 and bf16 of hosts with several ranks are added by kernels of ours (sum_plan.h),
+// all others by NCCL, in an order that depends on its algorithm: results equal those of a host ring
+// to rounding only; all ranks have the same bits, which the digest proves. Sums of codes are added
+// by kernels of ours (coded_plan.h): they have the bits of a host's.
 #pragma once
 
 #include <functional>

@@ -26,21 +26,24 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % 32 == 0) atomicAdd(digest, sum);
 }
 
+template <typename Element>
 __global__ void __launch_bounds__(kThreads)
-    PackKernel(PartsView parts, PackPass pass, uint32_t* largest) {
+    PackKernel(PartsView parts, PackPass<Element> pass, uint32_t* largest) {
   CudaThread thread;
   PackParts(thread, pass, parts, largest);
 }
 
-template <typename Wide>
-__global__ void __launch_bounds__(kThreads) UnpackKernel(PartsView parts, UnpackPass<Wide> pass) {
+template <typename Element, typename Wide>
+__global__ void __launch_bounds__(kThreads)
+    UnpackKernel(PartsView parts, UnpackPass<Element, Wide> pass) {
   CudaThread thread;
   PassParts(thread, pass, parts);
 }
 
+template <typename Element>
 __global__ void __launch_bounds__(kThreads) SumKernel(SumView view) {
   CudaThread thread;
-  SumElements(thread, view);
+  SumElements<Element>(thread, view);
 }
 
 __global__ void __launch_bounds__(kThreads) EncodeKernel(EncodeView view) {
@@ -63,39 +66,65 @@ unsigned GridFor(uint64_t items, uint32_t of_a_block) {
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
-template <typename Wide>
-cudaError_t Unpack(const PartsView& parts, const float* flat, Wide total, cudaStream_t stream) {
-  UnpackKernel<Wide><<<GridFor(parts.elements, kPartTile), kThreads, 0, stream>>>(
-      parts, UnpackPass<Wide>{flat, total, total == 0});
-  return cudaGetLastError();
+template <typename Element>
+void Pack(const PartsView& parts, float weight, const float* owed, void* flat, uint32_t* largest,
+          cudaStream_t stream) {
+  PackKernel<Element><<<GridFor(parts.elements, kPartTile), kThreads, 0, stream>>>(
+      parts, PackPass<Element>{static_cast<Element*>(flat), weight, owed, 0}, largest);
+}
+
+template <typename Element, typename Wide>
+void UnpackBy(Wide total, const PartsView& parts, const void* flat, cudaStream_t stream) {
+  UnpackKernel<Element, Wide><<<GridFor(parts.elements, kPartTile), kThreads, 0, stream>>>(
+      parts, UnpackPass<Element, Wide>{static_cast<const Element*>(flat), total, total == 0});
+}
+
+template <typename Element>
+void Unpack(const PartsView& parts, const void* flat, double total, cudaStream_t stream) {
+  const float narrow = static_cast<float>(total);
+  if (static_cast<double>(narrow) == total) return UnpackBy<Element>(narrow, parts, flat, stream);
+  UnpackBy<Element>(total, parts, flat, stream);
 }
 
 }  // namespace
 
 cudaError_t LoadDenseKernels() {
-  return LoadKernels(WordDigestKernel, PackKernel, UnpackKernel<float>, UnpackKernel<double>,
-                     SumKernel, EncodeKernel, AddKernel, DecodeKernel);
+  return LoadKernels(WordDigestKernel, PackKernel<float>, PackKernel<uint16_t>,
+                     UnpackKernel<float, float>, UnpackKernel<float, double>,
+                     UnpackKernel<uint16_t, float>, UnpackKernel<uint16_t, double>,
+                     SumKernel<float>, SumKernel<uint16_t>, EncodeKernel, AddKernel, DecodeKernel);
 }
 
-cudaError_t LaunchPack(const PartsView& parts, float weight, const float* owed, float* flat,
-                       uint32_t* largest, cudaStream_t stream) {
+cudaError_t LaunchPack(DataType type, const PartsView& parts, float weight, const float* owed,
+                       void* flat, uint32_t* largest, cudaStream_t stream) {
   if (parts.elements == 0) return cudaSuccess;
-  PackKernel<<<GridFor(parts.elements, kPartTile), kThreads, 0, stream>>>(
-      parts, PackPass{flat, weight, owed, 0}, largest);
+  if (type == DataType::kBFloat16) {
+    Pack<uint16_t>(parts, weight, owed, flat, largest, stream);
+  } else {
+    Pack<float>(parts, weight, owed, flat, largest, stream);
+  }
   return cudaGetLastError();
 }
 
-cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total,
+cudaError_t LaunchUnpack(DataType type, const PartsView& parts, const void* flat, double total,
                          cudaStream_t stream) {
   if (parts.elements == 0) return cudaSuccess;
-  const float narrow = static_cast<float>(total);
-  if (static_cast<double>(narrow) == total) return Unpack(parts, flat, narrow, stream);
-  return Unpack(parts, flat, total, stream);
+  if (type == DataType::kBFloat16) {
+    Unpack<uint16_t>(parts, flat, total, stream);
+  } else {
+    Unpack<float>(parts, flat, total, stream);
+  }
+  return cudaGetLastError();
 }
 
 cudaError_t LaunchSum(const SumView& view, cudaStream_t stream) {
   if (view.elements == 0) return cudaSuccess;
-  SumKernel<<<GridFor(view.elements, kThreads), kThreads, 0, stream>>>(view);
+  const unsigned blocks = GridFor(view.elements, kThreads);
+  if (view.bfloat16) {
+    SumKernel<uint16_t><<<blocks, kThreads, 0, stream>>>(view);
+  } else {
+    SumKernel<float><<<blocks, kThreads, 0, stream>>>(view);
+  }
   return cudaGetLastError();
 }
 

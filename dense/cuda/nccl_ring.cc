@@ -128,10 +128,11 @@ Status NcclRing::Issue(RingCall& call, uint64_t sequence) {
         cudaMemcpyAsync(r.output, r.input, call.bytes(), cudaMemcpyDeviceToDevice, stream_.get()),
         call.Name());
   }
-  const bool plain_sum = call.reduce && r.type == DataType::kFloat32 && r.op == ReduceOp::kSum;
-  if (plain_sum && SumsByHost(options_.hosts, r.count)) {
+  const bool has_kernel = r.type == DataType::kFloat32 || r.type == DataType::kBFloat16;
+  const bool plain_sum = call.reduce && has_kernel && r.op == ReduceOp::kSum;
+  if (plain_sum && SumsByHost(options_.hosts, static_cast<double>(call.bytes()))) {
     call.sums = cuda::SumPlanFor(options_.hosts, options_.rank, r.count);
-    return Annotate(plans_.Reserve(call.sums.staging * sizeof(float)), call.Name());
+    return Annotate(plans_.Reserve(call.sums.staging * SizeOf(r.type)), call.Name());
   }
   const nccl::Library& library = communicator_.library();
   const int result = call.reduce
@@ -152,8 +153,7 @@ Status NcclRing::GoOn(RingCall& call, uint64_t sequence) {
 Status NcclRing::RunSum(const RingCall& call, size_t step) {
   const DeviceReduction& r = call.reduction;
   return cuda::RunStep(call.sums.steps[step],
-                       {static_cast<const float*>(r.input), static_cast<float*>(r.output),
-                        reinterpret_cast<float*>(plans_.staging())},
+                       {r.input, r.output, plans_.staging(), r.type == DataType::kBFloat16},
                        &plans_);
 }
 

@@ -7,7 +7,7 @@
 namespace ringwood::cuda {
 
 struct PartView {
-  float* data = nullptr;  // the trainer's, aligned to 4 bytes
+  void* data = nullptr;   // the trainer's, aligned to its elements
   uint64_t elements = 0;  // at least 1
   uint64_t begin = 0;     // among the parts of a launch, rising
   uint64_t flat = 0;      // in the group's flat memory

@@ -4,28 +4,33 @@
 //     parts   │ a ──── │ b ─ │ c ─────────── │      one after the other, `begin` rising
 //     tiles   │ 0      │ 1      │ 2      │ 3 │      of kPartTile elements; a block takes every n-th
 //
-// Generic in the Thread (base/cuda/threads.h). Products, sums and quotients are rounded one by one:
-// compile without contraction.
+// Generic in the Thread (base/cuda/threads.h) and in the Element of parts and flat memory
+// (base/cuda/elements.h). Products, sums and quotients are rounded one by one: compile without
+// contraction.
 #pragma once
 
+#include "base/cuda/elements.h"
 #include "base/cuda/threads.h"
 #include "dense/cuda/parts.h"
 
 namespace ringwood::cuda {
 
-constexpr uint32_t kPartVectors = 4;                         // of 4 floats, a thread and tile
+constexpr uint32_t kPartVectors = 4;                         // of 4 elements, a thread and tile
 constexpr uint32_t kPartTile = kThreads * kPartVectors * 4;  // 4096
 
 // flat = weight * part (+ owed), and the largest magnitude; with weight 0 the product is 0 and the
 // part unread.
+template <class Element>
 struct PackPass {
-  float* flat = nullptr;
+  Element* flat = nullptr;
   float weight = 1;
   const float* owed = nullptr;  // flat, or null
   uint32_t largest = 0;         // of this thread, as Thread::Key
 
-  RW_DEVICE const float* From(const PartView& part, uint64_t at) const { return part.data + at; }
-  RW_DEVICE float* To(const PartView& part, uint64_t at) const { return flat + part.flat + at; }
+  RW_DEVICE const Element* From(const PartView& part, uint64_t at) const {
+    return static_cast<const Element*>(part.data) + at;
+  }
+  RW_DEVICE Element* To(const PartView& part, uint64_t at) const { return flat + part.flat + at; }
   RW_DEVICE bool reads() const { return weight != 0; }
   template <class Thread>
   RW_DEVICE float Value(float from, const PartView& part, uint64_t at) {
@@ -39,16 +44,18 @@ struct PackPass {
 
 // part = flat / total. In double where the divisor is no float: the quotient is then rounded twice,
 // as on the CPU. `zero`: of no weight at all; the parts become zeros.
-template <class Wide>
+template <class Element, class Wide>
 struct UnpackPass {
-  const float* flat = nullptr;
+  const Element* flat = nullptr;
   Wide total = 1;
   bool zero = false;
 
-  RW_DEVICE const float* From(const PartView& part, uint64_t at) const {
+  RW_DEVICE const Element* From(const PartView& part, uint64_t at) const {
     return flat + part.flat + at;
   }
-  RW_DEVICE float* To(const PartView& part, uint64_t at) const { return part.data + at; }
+  RW_DEVICE Element* To(const PartView& part, uint64_t at) const {
+    return static_cast<Element*>(part.data) + at;
+  }
   RW_DEVICE bool reads() const { return !zero; }
   template <class Thread>
   RW_DEVICE float Value(float from, const PartView&, uint64_t) {
@@ -66,26 +73,10 @@ RW_DEVICE inline uint32_t PartOf(const PartsView& parts, uint64_t at) {
   return low;
 }
 
-RW_DEVICE inline bool IsAligned(const float* address) {
-  return reinterpret_cast<uintptr_t>(address) % 16 == 0;
-}
-
-template <class Thread>
-RW_DEVICE Four LoadFour(const float* from) {
-  if (IsAligned(from)) return Thread::Load4(from);
-  return Four{{from[0], from[1], from[2], from[3]}};
-}
-
-template <class Thread>
-RW_DEVICE void StoreFour(float* to, const Four& value) {
-  if (IsAligned(to)) return Thread::Store4(to, value);
-  for (uint32_t c = 0; c < 4; ++c) to[c] = value.at[c];
-}
-
 template <class Thread, class Pass>
 RW_DEVICE void PassOne(Pass& pass, const PartView& part, uint64_t at) {
-  const float from = pass.reads() ? *pass.From(part, at) : 0;
-  *pass.To(part, at) = pass.template Value<Thread>(from, part, at);
+  const float from = pass.reads() ? ToFloat<Thread>(*pass.From(part, at)) : 0;
+  Store<Thread>(pass.To(part, at), pass.template Value<Thread>(from, part, at));
 }
 
 // Elements `first` to `last` of one part, at most a tile. All loads are issued before the first
@@ -131,8 +122,9 @@ RW_DEVICE void PassParts(Thread& thread, Pass& pass, const PartsView& parts) {
 }
 
 // *largest becomes at least every |packed value|, by Thread::Key.
-template <class Thread>
-RW_DEVICE void PackParts(Thread& thread, PackPass pass, const PartsView& parts, uint32_t* largest) {
+template <class Thread, class Element>
+RW_DEVICE void PackParts(Thread& thread, PackPass<Element> pass, const PartsView& parts,
+                         uint32_t* largest) {
   PassParts(thread, pass, parts);
   const uint32_t of_warp = thread.WarpMax(pass.largest);
   if (thread.lane() == 0 && of_warp != 0) thread.AtomicMax(largest, of_warp);

@@ -86,8 +86,9 @@ inline Status CheckCall(const RingCall& call, int world) {
 inline AllReduceResult ResultOf(const RingCall& call, int world, const RingFindings& findings) {
   const uint64_t around = world - 1;
   AllReduceResult result;
-  result.sent_bytes = call.steps() > 0 ? call.codes.sent_bytes + call.sums.sent_bytes
-                                       : 2 * around * call.bytes() / world;
+  result.sent_bytes = call.steps() > 0
+                          ? call.codes.sent_bytes + call.sums.sent * SizeOf(call.reduction.type)
+                          : 2 * around * call.bytes() / world;
   if (call.reduce) result.digest = findings.output;
   if (!call.coded()) return result;
   result.digest = Combine(Combine(findings.output, findings.reach), findings.next_reach);

@@ -1,7 +1,7 @@
-// How a rank sums fp32 in device memory over messages of NCCL's where hosts have several ranks, as
-// a value; `RunStep` below runs it. NCCL's own ring goes through all P ranks, so each NIC carries
-// 2 (P-1)/P of the tensor; the exchanges of host_exchanges.h carry 2 (H-1)/H. Which of the two is
-// taken says SumsByHost (dense/sums_by_host.h).
+// How a rank sums fp32 or bf16 in device memory over messages of NCCL's where hosts have several
+// ranks, as a value; `RunStep` below runs it. NCCL's own ring goes through all P ranks, so each NIC
+// carries 2 (P-1)/P of the tensor; the exchanges of host_exchanges.h carry 2 (H-1)/H. Which of the
+// two is taken says SumsByHost (dense/sums_by_host.h).
 //
 // Chunks follow each other through the exchanges, a step apart, so that what is inside hosts takes
 // place beside what is between them:
@@ -16,7 +16,7 @@
 // needs staging memory.
 //
 // Order of additions: a host's ranks from the agent on, ((x[a] + x[a+1]) + …) modulo its ranks;
-// then the hosts' sums from the part's own on, modulo H.
+// then the hosts' sums from the part's own on, modulo H. bf16 is rounded after each of the two.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@
 
 namespace ringwood::cuda {
 
-// 8 MiB: at 25 Gbit/s the exchange of one takes milliseconds, of which a step's start is a
+// 8 MiB of fp32: at 25 Gbit/s the exchange of one takes milliseconds, of which a step's start is a
 // hundredth.
-constexpr uint64_t kSumChunk = uint64_t{1} << 21;
+constexpr uint64_t kSumChunk = uint64_t{1} << 21;  // elements
 
 enum class SumPlace { kInput, kOutput, kStaging };
 
@@ -61,7 +61,7 @@ struct SumStep {
 struct SumPlan {
   std::vector<SumStep> steps;
   uint64_t staging = 0;  // elements
-  uint64_t sent_bytes = 0;
+  uint64_t sent = 0;     // elements
 };
 
 class SumPlanMaker {
@@ -88,7 +88,7 @@ class SumPlanMaker {
   }
 
   void AddChunk(size_t number, uint64_t first, uint64_t elements) {
-    constexpr uint64_t kAligned = 4;  // 16 bytes
+    constexpr uint64_t kAligned = 8;  // 32 bytes, or 16
     first_ = first;
     elements_ = elements;
     part_ = (elements + exchanges_.parts() - 1) / exchanges_.parts();
@@ -143,7 +143,7 @@ class SumPlanMaker {
     for (const PartMessage& message : exchange.sends) {
       const auto [at, elements] = RangeOf(message.parts);
       if (elements > 0) step->sends.push_back({message.peer, from, at, elements});
-      plan_.sent_bytes += elements * sizeof(float);
+      plan_.sent += elements;
     }
   }
 
@@ -162,32 +162,38 @@ inline SumPlan SumPlanFor(const Hosts& hosts, int rank, uint64_t elements,
 
 // A rank's; device memory.
 struct SumMemory {
-  const float* input = nullptr;
-  float* output = nullptr;
-  float* staging = nullptr;  // as long as the plan says
+  const void* input = nullptr;
+  void* output = nullptr;
+  void* staging = nullptr;  // as long as the plan says
+  bool bfloat16 = false;    // or float
+
+  uint64_t width() const { return bfloat16 ? 2 : 4; }  // bytes of an element
 };
 
 inline Status RunStep(const SumStep& step, const SumMemory& memory, PlanDevice* device) {
-  const auto at = [&](SumPlace place, uint64_t element) {
-    return (place == SumPlace::kInput    ? memory.input
-            : place == SumPlace::kOutput ? memory.output
-                                         : memory.staging) +
-           element;
+  const uint64_t width = memory.width();
+  const auto from = [&](SumPlace place, uint64_t element) {
+    return static_cast<const std::byte*>(place == SumPlace::kInput    ? memory.input
+                                         : place == SumPlace::kOutput ? memory.output
+                                                                      : memory.staging) +
+           element * width;
+  };
+  const auto to = [&](SumPlace place, uint64_t element) {
+    void* const memory_of = place == SumPlace::kOutput ? memory.output : memory.staging;
+    return static_cast<std::byte*>(memory_of) + element * width;
   };
   for (const SumAdd& add : step.adds) {
-    RW_RETURN_IF_ERROR(device->Sum({at(add.own, add.at), memory.staging + add.rest, add.others,
-                                    add.elements, memory.output + add.at}));
+    RW_RETURN_IF_ERROR(
+        device->Sum({from(add.own, add.at), from(SumPlace::kStaging, add.rest), add.others,
+                     add.elements, to(SumPlace::kOutput, add.at), memory.bfloat16}));
   }
   std::vector<SendView> sends;
   for (const SumMessage& send : step.sends) {
-    sends.push_back({send.peer, reinterpret_cast<const std::byte*>(at(send.place, send.at)),
-                     send.elements * sizeof(float)});
+    sends.push_back({send.peer, from(send.place, send.at), send.elements * width});
   }
   std::vector<ReceiveView> receives;
   for (const SumMessage& receive : step.receives) {
-    float* const to = (receive.place == SumPlace::kOutput ? memory.output : memory.staging);
-    receives.push_back({receive.peer, reinterpret_cast<std::byte*>(to + receive.at),
-                        receive.elements * sizeof(float)});
+    receives.push_back({receive.peer, to(receive.place, receive.at), receive.elements * width});
   }
   return device->Exchange(sends, receives);
 }

@@ -6,12 +6,14 @@
 
 namespace ringwood::cuda {
 
+// All of float, or all of bfloat16.
 struct SumView {
-  const float* own = nullptr;
-  const float* rest = nullptr;  // those of `others` ranks or hosts, one after the other
+  const void* own = nullptr;
+  const void* rest = nullptr;  // those of `others` ranks or hosts, one after the other
   int others = 0;
   uint64_t elements = 0;  // of each
-  float* sum = nullptr;   // may be `own`
+  void* sum = nullptr;    // may be `own`
+  bool bfloat16 = false;
 };
 
 }  // namespace ringwood::cuda

@@ -193,7 +193,7 @@ bool AddsUp(const std::string& name, int workers) {
 }  // namespace
 
 std::vector<CodecCost> RingCodecs(const std::string& wire, int workers) {
-  if (wire != "auto") return {RingCodec(wire, workers)};
+  if (wire != "auto") return {RingCodec(wire == "native" ? "fp32" : wire, workers)};
   std::vector<CodecCost> allowed;
   for (const char* name : {"fp32", "bf16", "int8", "int4"}) {
     if (AddsUp(name, workers)) allowed.push_back(RingCodec(name, workers));

@@ -130,8 +130,8 @@ struct CodecCost {
 // the sums take on a ring of the workers; encoded at 5 GB/s, decoded at 8 (lattice_bench).
 CodecCost RingCodec(const std::string& name, int workers);
 
-// What a wire format lets the planner choose from: itself, or of "auto" all that can add up so many
-// workers.
+// What a wire format lets the planner choose from: itself, which is fp32 with "native", or of
+// "auto" all that can add up so many workers.
 std::vector<CodecCost> RingCodecs(const std::string& wire, int workers);
 
 // The same of groups on devices, over NCCL: fp32, which bf16 is taken for, and codes. The

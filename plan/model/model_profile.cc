@@ -108,6 +108,11 @@ Status ParseRingwood(CsvReader& csv, ModelProfile* profile) {
     RW_ASSIGN_OR_RETURN(tensor.ready_seconds, csv.Number("ready_seconds"));
     RW_ASSIGN_OR_RETURN(tensor.forward_seconds, OptionalSeconds(csv, "forward_seconds"));
     RW_ASSIGN_OR_RETURN(tensor.selection_seconds, OptionalSeconds(csv, "selection_seconds"));
+    if (csv.Has("element_bytes")) {
+      RW_ASSIGN_OR_RETURN(const uint64_t bytes, csv.Count("element_bytes", 4));
+      if (bytes != 2 && bytes != 4) return csv.Error("element_bytes is neither 2 nor 4");
+      tensor.element_bytes = static_cast<uint32_t>(bytes);
+    }
     forward += tensor.forward_seconds;
     if (forward > kMostSeconds) return csv.Error(AboveMost(forward));
     RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), profile));
@@ -181,15 +186,17 @@ StatusOr<ModelProfile> ReadModelProfile(const std::string& file) {
 
 std::string FormatModelProfile(const ModelProfile& profile) {
   std::string text = absl::StrFormat("# forward_seconds=%.17g\n", profile.forward_seconds);
-  absl::StrAppend(&text, "name,elements,ready_seconds,forward_seconds,selection_seconds\n");
+  absl::StrAppend(&text,
+                  "name,elements,ready_seconds,forward_seconds,selection_seconds,element_bytes\n");
   for (const ProfiledTensor& tensor : profile.tensors) {
     std::string name = tensor.name;
     for (char& c : name) {
       if (c == ',' || c == '\n' || c == '\r') c = '_';  // the format has no quotes
     }
     if (!name.empty() && name[0] == '#') name[0] = '_';
-    absl::StrAppendFormat(&text, "%s,%d,%.17g,%.17g,%.17g\n", name, tensor.elements,
-                          tensor.ready_seconds, tensor.forward_seconds, tensor.selection_seconds);
+    absl::StrAppendFormat(&text, "%s,%d,%.17g,%.17g,%.17g,%d\n", name, tensor.elements,
+                          tensor.ready_seconds, tensor.forward_seconds, tensor.selection_seconds,
+                          tensor.element_bytes);
   }
   return text;
 }

@@ -6,8 +6,9 @@
 //             in backward order; microseconds after the first gradient
 //   b-caffe   param_id_forward_order,numel_aligned,layer_backward_us,comm_us[,merged_comm_us]
 //             in forward order; weight and bias of a layer are one tensor here, as they were sent
-//   ringwood  name,elements,ready_seconds[,forward_seconds][,selection_seconds], and among the
-//             comments before the columns "# forward_seconds=F"; what WriteModelProfile writes
+//   ringwood  name,elements,ready_seconds[,forward_seconds][,selection_seconds][,element_bytes],
+//             and among the comments before the columns "# forward_seconds=F"; what
+//             WriteModelProfile writes
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct ProfiledTensor {
   double selection_seconds = 0;        // of its k entries; 0 where it was not measured
   double measured_seconds = 0;         // of its all-reduce where the log has it
   double measured_merged_seconds = 0;  // the same in a run with merging: booked on a group's end
+  uint32_t element_bytes = 4;          // 4 (float32) or 2 (bfloat16)
   bool operator==(const ProfiledTensor&) const = default;
 };
 

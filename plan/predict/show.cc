@@ -13,10 +13,7 @@ namespace {
 
 double BytesOf(const Group& group, const PlanInput& input) {
   if (group.route == "tree") return input.entry_bytes * static_cast<double>(group.k);
-  double bytes = 0;
-  for (const uint32_t t : group.tensors)
-    bytes += 4 * static_cast<double>(input.tensors[t].elements);
-  return bytes;
+  return DenseBytes(input.tensors, group.tensors);
 }
 
 const PlannedStep* Find(const std::vector<PlannedStep>& steps, const std::string& planner) {

@@ -25,7 +25,11 @@ CollectiveSpec SpecOf(const Group& group, uint64_t elements) {
   CollectiveSpec spec;
   spec.elements = elements;
   if (group.route == "ring") {
-    spec.wire = group.codec;
+    if (group.codec == kOwnType) {
+      spec.type = DataType::kBFloat16;
+    } else {
+      spec.wire = group.codec;
+    }
     return spec;
   }
   // DeAR's halves of an all-reduce. No job runs them, so bf16 is played as their element type.

@@ -105,7 +105,7 @@ RunCosts RingRuns(const Problem& problem, const Trial& trial, const std::vector<
   const double dearer = trial.share * problem.ring_delay.seconds / kRingsAtOnce;
   double bytes = 0;
   for (size_t i = last + 1; i-- > 0;) {
-    bytes += 4 * static_cast<double>(problem.input->tensors[tensors[i]].elements);
+    bytes += DenseBytes(problem.input->tensors, {tensors[i]});
     runs.ready[i] = problem.ready[tensors[last]];
     if (limit == 0 || bytes <= limit || i == last) {
       runs.seconds[i] = problem.ring.Seconds(bytes) + dearer;

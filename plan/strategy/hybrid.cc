@@ -49,7 +49,10 @@ void RaiseDensities(const Problem& problem, double deadline, Candidate* candidat
     Group& group = candidate->groups[g];
     const double start = nic.StartOf(candidate->ready[g], group);
     if (group.route == "tree") {
-      double elements = RingBytes(problem, group.tensors) / 4;
+      double elements = 0;
+      for (const uint32_t t : group.tensors) {
+        elements += static_cast<double>(problem.input->tensors[t].elements);
+      }
       uint64_t fits = static_cast<uint64_t>(group.density * elements);
       uint64_t late =
           static_cast<uint64_t>(std::min(1.0, problem.input->max_density) * elements) + 1;

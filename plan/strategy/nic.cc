@@ -16,9 +16,7 @@ std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>&
                                           .hosts = node_hosts});
   std::vector<double> delays;
   for (const Group& group : plan.groups) {
-    double bytes = 0;
-    for (const uint32_t t : group.tensors) bytes += 4 * static_cast<double>(table[t].elements);
-    delays.push_back(group.route == "tree" ? tree : ring.Of(bytes));
+    delays.push_back(group.route == "tree" ? tree : ring.Of(DenseBytes(table, group.tensors)));
   }
   return delays;
 }

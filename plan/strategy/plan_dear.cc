@@ -22,7 +22,9 @@ Group PhaseGroup(const char* route, size_t first, size_t last, double start, dou
 Plan PlanDear(const Problem& problem) {
   const PlanInput& input = *problem.input;
   DearInput dear{problem.ready, ForwardSeconds(problem), {}, {}, {}};
-  for (const TensorSpec& tensor : input.tensors) dear.bytes.push_back(4 * tensor.elements);
+  for (const TensorSpec& tensor : input.tensors) {
+    dear.bytes.push_back(tensor.element_bytes * tensor.elements);
+  }
   // A measured ring splits into its two phases, half each; the closed forms know the additions.
   dear.reduce_scatter = input.ring_cost ? input.ring_cost->Halved()
                                         : RingReduceScatterCost(input.network, input.world);

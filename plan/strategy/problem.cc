@@ -10,7 +10,7 @@
 namespace ringwood {
 namespace {
 
-// Whether sums of fp32 go by hosts or over NCCL's ring by how long they are.
+// Whether plain sums go by hosts or over NCCL's ring by how long they are.
 bool HasTwoWays(const PlanInput& input) {
   return input.on_devices && !input.ring_cost && input.hosts.size() > 1 &&
          LargestHost(input.hosts) > 1;
@@ -18,8 +18,7 @@ bool HasTwoWays(const PlanInput& input) {
 
 Cost WireCost(const PlanInput& input, const CodecCost& codec, double bytes) {
   if (input.ring_cost) return *input.ring_cost;
-  const auto elements = static_cast<uint64_t>(bytes / sizeof(float));
-  if (HasTwoWays(input) && codec.name == "fp32" && !SumsByHost(input.hosts, elements)) {
+  if (HasTwoWays(input) && codec.name == "fp32" && !SumsByHost(input.hosts, bytes)) {
     return NcclRingCost(input.network, input.hosts);
   }
   return LargestHost(input.hosts) > 1 ? HierarchyCost(input.network, input.hosts)
@@ -105,11 +104,7 @@ double TreeGroupSeconds(const Problem& problem, uint64_t k) {
 }
 
 double RingBytes(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  double bytes = 0;
-  for (const uint32_t t : tensors) {
-    bytes += 4 * static_cast<double>(problem.input->tensors[t].elements);
-  }
-  return bytes;
+  return DenseBytes(problem.input->tensors, tensors);
 }
 
 double SecondsOf(const Problem& problem, const Group& group) {
@@ -142,7 +137,8 @@ LaneInput RingLane(const Problem& problem, const std::vector<uint32_t>& tensors)
   lane.window = kRingsAtOnce;
   for (const uint32_t t : tensors) {
     lane.ready_seconds.push_back(problem.ready[t]);
-    lane.bytes.push_back(4 * problem.input->tensors[t].elements);
+    const TensorSpec& tensor = problem.input->tensors[t];
+    lane.bytes.push_back(tensor.element_bytes * tensor.elements);
   }
   return lane;
 }
@@ -211,7 +207,30 @@ Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double de
   return group;
 }
 
+namespace {
+
+// A ring adds up elements of one type: where a lane has merged two, each goes by itself.
+void SplitTypes(const std::vector<TensorSpec>& table, std::vector<Group>* groups) {
+  std::vector<Group> split;
+  for (Group& group : *groups) {
+    const auto is_narrow = [&table](uint32_t t) { return table[t].element_bytes < 4; };
+    const auto wide = std::stable_partition(group.tensors.begin(), group.tensors.end(), is_narrow);
+    if (group.route != "tree" && wide != group.tensors.begin()) {
+      Group narrow = group;
+      narrow.tensors.assign(group.tensors.begin(), wide);
+      narrow.codec = kOwnType;
+      split.push_back(std::move(narrow));
+      group.tensors.erase(group.tensors.begin(), wide);
+    }
+    if (!group.tensors.empty()) split.push_back(std::move(group));
+  }
+  *groups = std::move(split);
+}
+
+}  // namespace
+
 Plan Finish(const std::string& planner, const Problem& problem, std::vector<Group> groups) {
+  SplitTypes(problem.input->tensors, &groups);
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     return a.start_seconds < b.start_seconds;
   });

@@ -55,7 +55,7 @@ std::vector<Group> RingGroups(const Problem& problem, const std::vector<uint32_t
 uint64_t EntriesOf(const std::vector<TensorSpec>& table, const std::vector<uint32_t>& tensors,
                    double density);
 
-// Sorts by start and sets the prediction.
+// Splits what has two types of elements, sorts by start and sets the prediction.
 Plan Finish(const std::string& planner, const Problem& problem, std::vector<Group> groups);
 
 // Backward time of each tensor's layer: the gaps between ready times.

@@ -10,7 +10,7 @@ PlanInput InputOf(const ModelProfile& profile, double density) {
   double forward = 0;
   double selection = 0;
   for (const ProfiledTensor& tensor : profile.tensors) {
-    input.tensors.push_back({tensor.name, tensor.elements, "auto", density});
+    input.tensors.push_back({tensor.name, tensor.elements, "auto", density, tensor.element_bytes});
     input.ready_seconds.push_back(tensor.ready_seconds);
     forward += tensor.forward_seconds;
     selection += tensor.selection_seconds;

@@ -28,6 +28,11 @@ Status CheckGroup(const Group& group, size_t index, const std::vector<TensorSpec
       return Invalid(absl::StrFormat("plan, group %d: tensor %s was set to %s by the user", index,
                                      tensors[t].name, tensors[t].route));
     }
+    if (!tree && (tensors[t].element_bytes != 4) != (group.codec == kOwnType)) {
+      return Invalid(absl::StrFormat(
+          "plan, group %d: it travels as %s, and tensor %s has elements of %d bytes", index,
+          group.codec, tensors[t].name, tensors[t].element_bytes));
+    }
     entries += EntriesOf(group.density, tensors[t].elements);
     elements += std::min(tensors[t].elements, kMaxGroupElements + 1);  // no sum of these wraps
   }

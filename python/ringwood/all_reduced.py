@@ -17,7 +17,9 @@ class AllReduced:
     def __init__(self, session, slots):
         self._session, self._slots = session, slots
         self._weight, self._step = 1.0, 0
-        self._flat = torch.empty(sum(slot.buffer.numel() for slot in slots), dtype=torch.float32, device="cpu")
+        types = {slot.buffer.dtype for slot in slots}
+        self._flat = torch.empty(sum(slot.buffer.numel() for slot in slots), device="cpu",
+                                 dtype=types.pop() if len(types) == 1 else torch.float32)
         parts = self._flat.split([slot.buffer.numel() for slot in slots])
         self._parts = [part.view(slot.buffer.shape) for part, slot in zip(parts, slots)]
         self.allreduce = session.allreduce
@@ -49,5 +51,5 @@ class AllReduced:
             torch._foreach_copy_([slot.buffer for slot in self._slots], self._parts)
         self._step += 1
         world = self._session.world
-        sent = 2 * (world - 1) * self._flat.numel() * 4 // world
+        sent = 2 * (world - 1) * self._flat.nbytes // world
         return StepResult(self._step, skipped, total, sent, 0, sent)

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
 from .recipe import recipe_of
-from .slot import is_empty, once, pairs_of, settle, slot_of, types_of
+from .slot import exchanged_as, is_empty, once, pairs_of, settle, slot_of, types_of
 from .velocity import Velocity
 
 
@@ -39,7 +39,9 @@ class HookState:
         recipe = recipe_of(route, density, momentum_correction, clip_norm)
         settings = dict.fromkeys(named, recipe.settings)
         self._stream = job.exchange_stream(device_tensors, named.values(), settings.values())
-        self._slots = [slot_of(name, parameter, self._stream, self._scaler is not None, bucketed=True)
+        scaled = self._scaler is not None
+        self._slots = [slot_of(name, parameter, self._stream, scaled, bucketed=True,
+                               dtype=exchanged_as(parameter, job.session, recipe, scaled))
                        for name, parameter in named.items()]
         self.session = job.session
         self._exchange = job.register("communication hook", self._slots, settings, self._stream, wire_reach,

@@ -18,7 +18,7 @@ class StagedFromDevice(Staged):
         self._stream = torch.cuda.Stream(parameter.device)  # from PyTorch's pool of 32
         self._copied = torch.cuda.Event()   # the gradient is in the buffer
         self._given = torch.cuda.Event()    # the average is back on the device
-        return torch.zeros(real(parameter).shape, dtype=torch.float32, device="cpu", pin_memory=True)
+        return torch.zeros(real(parameter).shape, dtype=self._dtype, device="cpu", pin_memory=True)
 
     @torch.no_grad()
     def take(self, session, gradient, scale):
@@ -26,7 +26,7 @@ class StagedFromDevice(Staged):
         self._stream.wait_stream(torch.cuda.current_stream(gradient.device))
         self._stream.wait_event(self._given)  # of the step before: the buffer is free
         with torch.cuda.stream(self._stream):
-            values = real(gradient).to(torch.float32, memory_format=torch.contiguous_format)
+            values = real(gradient).to(self._dtype, memory_format=torch.contiguous_format)
             if scale != 1:
                 values = values / scale
             self.buffer.copy_(values, non_blocking=True)

@@ -5,8 +5,6 @@ names none (entry.py); the session is opened by the first call that needs the ot
 import os
 import sys
 
-import torch
-
 from . import ending
 from .agreement import refuse_differences
 from .all_reduced import AllReduced
@@ -87,8 +85,6 @@ class Job:
         if self._owner is not None:
             return self._register_further(owner, slots, settings, others)
         self._owner = owner
-        if self.option("wire") is None and "RINGWOOD_WIRE" not in os.environ:
-            _say_what_bfloat16_costs(self.session, [slot for slot in slots if settings[slot.name][0] == "dense"])
         for index, slot in enumerate(slots):
             if self.session.register(slot.name, slot.buffer, *settings[slot.name], stream=stream.handle,
                                      wire_reach=wire_reach) != index:
@@ -117,17 +113,6 @@ class Job:
                 _left[:] = [self._session.step]
             self._session.close()
         self._entry.close()
-
-
-def _say_what_bfloat16_costs(session, dense):
-    """Where hosts have a network between them. Who comes from DistributedDataParallel would send twice as much."""
-    on_one_host = os.environ.get("LOCAL_WORLD_SIZE") == str(session.world)
-    narrow = sum(slot.parameter.numel() for slot in dense if slot.parameter.dtype == torch.bfloat16)
-    if session.rank != 0 or on_one_host or 2 * narrow <= sum(slot.parameter.numel() for slot in dense):
-        return
-    sys.stderr.write(f"I rank {session.slot}: gradients of bfloat16 parameters travel as float32: --wire bf16 (RINGWOOD_WIRE, "
-                     'rw.init(wire="bf16")) sends half of that, as much as DistributedDataParallel does, and keeps what it '
-                     "rounds for the next step\n")
 
 
 def _warn_of_lost_steps(session):

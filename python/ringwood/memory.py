@@ -8,17 +8,21 @@ from .errors import InvalidError
 from .library import ELEMENT_TYPES
 
 
+GRADIENTS = ("float32", "bfloat16")  # their element types
+
+
 def _is_tensor(value):
     return hasattr(value, "data_ptr") and hasattr(value, "is_contiguous")
 
 
 class Gradient:
-    """A float32 gradient as the library takes it. `owner`: to be kept alive; `address`: the one that the library knows;
-    `device`: the CUDA device that it lies on, None: host memory."""
-    __slots__ = "owner", "address", "elements", "device"
+    """A gradient as the library takes it. `owner`: to be kept alive; `address`: the one that the library knows;
+    `kind`: float32 or bfloat16; `device`: the CUDA device that it lies on, None: host memory."""
+    __slots__ = "owner", "address", "elements", "device", "kind", "_dtype"
 
-    def __init__(self, owner, address, elements, device=None):
-        self.owner, self.address, self.elements, self.device = owner, address, elements, device
+    def __init__(self, owner, address, elements, device=None, kind="float32"):
+        self.owner, self.address, self.elements, self.device, self.kind = owner, address, elements, device, kind
+        self._dtype = owner.dtype if _is_tensor(owner) else None
 
     def let_go(self):
         """Its memory may be freed: nothing is at the address that the library knows."""
@@ -28,7 +32,7 @@ class Gradient:
         """The address of a tensor of torch that can take its place; 0 where it is not such a one, or a closer look is due.
         Within a microsecond: where backward makes new gradients it is asked once for each."""
         torch = sys.modules.get("torch")
-        if (torch is not None and type(tensor) is torch.Tensor and tensor.dtype is torch.float32
+        if (torch is not None and type(tensor) is torch.Tensor and tensor.dtype is self._dtype
                 and tensor.numel() == self.elements and tensor.is_contiguous()
                 and tensor.get_device() == (-1 if self.device is None else self.device)):
             return tensor.data_ptr()
@@ -71,12 +75,12 @@ def gradient_of(name, gradient, device=None):
             raise InvalidError(f'the gradient of "{name}" is a null pointer')
         return Gradient(gradient, address, elements, device)
     address, elements, kind, _ = region_of(f'the gradient of "{name}"', gradient, ("cpu", "cuda"))
-    if kind != "float32":
-        raise InvalidError(f'the gradient of "{name}" is {kind}; gradients are float32')
+    if kind not in GRADIENTS:
+        raise InvalidError(f'the gradient of "{name}" is {kind}; gradients are {" or ".join(GRADIENTS)}')
     own = gradient.device.index if _is_tensor(gradient) and gradient.device.type == "cuda" else None
     if device not in (None, own):
         raise InvalidError(f'the gradient of "{name}" does not lie on the CUDA device {device}')
-    return Gradient(gradient, address, elements, own)
+    return Gradient(gradient, address, elements, own, kind)
 
 
 def stream_of(owner, device):

@@ -17,7 +17,7 @@ from .errors import AbortedError, InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
 from .replay import Changes, Note, note_of
-from .slot import is_empty, once, pairs_of, slot_of, types_of
+from .slot import exchanged_as, is_empty, once, pairs_of, slot_of, types_of
 from .velocity import TakenOver, Velocity
 from .wrapper import OptimizerWrapper, refuse_kind, refuse_wrapped
 
@@ -70,7 +70,9 @@ class DistributedOptimizer(OptimizerWrapper):
         settings = {name: recipe.settings for name, recipe in recipes.items()}
         scaler = scaler if scaler is not None and scaler.is_enabled() else None
         stream = job.exchange_stream(device_tensors, trained.values(), settings.values())
-        slots = [slot_of(name, parameter, stream, scaler is not None) for name, parameter in trained.items()]
+        slots = [slot_of(name, parameter, stream, scaler is not None,
+                         dtype=exchanged_as(parameter, job.session, recipes[name], scaler is not None))
+                 for name, parameter in trained.items()]
         self.inner = optimizer
         self.weight = 1.0
         self.missing = missing
@@ -414,7 +416,7 @@ class DistributedOptimizer(OptimizerWrapper):
 def _held_back_of(session, slots):
     """Words for that of which steps hold back a part; "": they send everything."""
     sparse = any(session.route(slot.name) == "tree" for slot in slots)
-    return ", ".join(["sparse tensors"] * sparse + [f"wire={session.wire}"] * (session.wire != "fp32"))
+    return ", ".join(["sparse tensors"] * sparse + [f"wire={session.wire}"] * (session.wire not in ("native", "fp32")))
 
 
 def _trained(optimizer, named_parameters):

@@ -74,7 +74,7 @@ class Session:
             raise
         self.selection = (options.sparse_chunk, (options.sparse_method or b"exact").decode(),
                           options.clip_norm)
-        self.wire = (options.wire or b"fp32").decode()
+        self.wire = (options.wire or b"native").decode()
         self._handle = handle
         self.when_closed(entry.close)
         self.opened = self.rank, self.world, self.step
@@ -89,9 +89,9 @@ class Session:
     def register(self, name, gradient, route="auto", density=0.01, momentum=None, clip_norm=None,
                  device=None, stream=None, residual_decay=1.0, turn=0, turns=1, wire_reach=1.0):
         """Adds a tensor, before the first step; the same order and shapes on every rank. `gradient`:
-        contiguous float32 array or tensor, or (pointer, elements); a reference is kept. `momentum`:
-        correction while it is sparse, `clip_norm`: of its gradient while it is sparse; None: the session's.
-        Returns its id.
+        contiguous float32 array or tensor, or (pointer, elements); a reference is kept. Or a bfloat16 tensor: it is
+        dense, and its sums travel as bfloat16, which needs the wire "native". `momentum`: correction while it is
+        sparse, `clip_norm`: of its gradient while it is sparse; None: the session's. Returns its id.
 
         CUDA tensors are exchanged where they are, if all of the job's lie on one device a rank. `stream`: the
         handle of the CUDA stream on which the gradient is made and used, by default the one that is current
@@ -104,7 +104,7 @@ class Session:
         self._registered.refuse_registered(name)
         given = gradient_of(name, gradient, device)
         tensor = Tensor(size=ctypes.sizeof(Tensor), name=name.encode(), data=given.address,
-                        elements=given.elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
+                        elements=given.elements, type=ELEMENT_TYPES[given.kind], route=route.encode(),
                         density=density, momentum=_own(momentum), clip_norm=_own(clip_norm),
                         residual_decay=0.0 if residual_decay == 1 else residual_decay or -1.0,
                         turn=turn, turns=0 if turns == 1 and turn == 0 else turns, wire_reach=wire_reach)

@@ -54,7 +54,7 @@ class Session:
                  port_range: str | None = None, transport: Literal["ucx", "grpc", "auto"] | None = None,
                  planner: str | None = None, adapt: bool | None = None, plan_for: str | None = None,
                  freeze_plan: str | None = None, save_plan: str | None = None, profile: str | None = None,
-                 wire: Literal["fp32", "bf16", "int8", "int4"] | None = None, sparse_codec: str | None = None,
+                 wire: Literal["native", "fp32", "bf16", "int8", "int4", "auto"] | None = None, sparse_codec: str | None = None,
                  sparse_merge: Literal["gtopk", "union", "exact"] | None = None,
                  sparse_method: Literal["exact", "threshold", "gaussian"] | None = None,
                  sparse_chunk: int | None = None, sparse_keep: float | None = None,

@@ -1,10 +1,11 @@
 """Where the session reads and writes the gradient of one parameter.
 
-In place: autograd's own buffer, if it is contiguous float32. Staged: a float32 buffer of ours beside it, for
-everything else: bfloat16, float16 and complex64, strides such as channels_last, gradients that still carry a
-GradScaler's factor; a buffer in host memory for CUDA tensors where the session reads no others (placement.py,
-device.py). A staged gradient is copied in when it is complete and copied back after the commit; it costs a
-pass over memory each way and 4 bytes a parameter.
+In place: autograd's own buffer, if it is contiguous and of a type that is exchanged as it is: float32, and dense
+bfloat16 where the wire is "native". Staged: a buffer of ours beside it, for everything else: float16 and
+complex64, strides such as channels_last, gradients that still carry a GradScaler's factor; a buffer in host memory for
+CUDA tensors where the session reads no others (placement.py, device.py). It is bfloat16 where that is exchanged, and
+float32 elsewhere. A staged gradient is copied in when it is complete and copied back after the commit; it costs a pass
+over memory each way and 4 bytes a parameter, or 2.
 
 `take` is called when the gradient is complete and says whether the session may read the buffer now; `give`
 after the commit, when the buffer holds the average; `skip` after a step that was skipped, when every rank's
@@ -54,9 +55,17 @@ def types_of(named):
     return {f'the type of "{name}"': str(parameter.dtype).removeprefix("torch.") for name, parameter in named.items()}
 
 
-def slot_of(name, parameter, stream, scaled, bucketed=False):
+def exchanged_as(parameter, session, recipe, scaled):
+    """The type that the session sees: the parameter's, or float32. What is kept beside averages (momentum correction) and
+    what a GradScaler's factor is divided out of is float32."""
+    own = (parameter.dtype == torch.bfloat16 and session.wire == "native" and recipe.route == "dense"
+           and not recipe.velocity and not scaled)
+    return torch.bfloat16 if own else torch.float32
+
+
+def slot_of(name, parameter, stream, scaled, bucketed=False, dtype=torch.float32):
     """The cheapest slot that fits a parameter with elements. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
-    loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets."""
+    loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets. `dtype`: what exchanged_as says."""
     refuse_part(name, parameter)
     if torch.nn.parameter.is_lazy(parameter):
         raise InvalidError(f'the parameter "{name}" of a lazy module has no shape yet: run a batch through the model first')
@@ -65,10 +74,10 @@ def slot_of(name, parameter, stream, scaled, bucketed=False):
                            "gradients must be float32, bfloat16, float16 or complex64 on the CPU or a CUDA device. float64 is what "
                            'DistributedDataParallel exchanges over init_process_group("ringwood")')
     if parameter.device.type != torch.device(stream.device).type:
-        return StagedFromDevice(name, parameter, stream, bucketed)
-    if parameter.dtype == torch.float32 and parameter.is_contiguous() and not scaled:
+        return StagedFromDevice(name, parameter, stream, bucketed, dtype)
+    if parameter.dtype == dtype and parameter.is_contiguous() and not scaled:
         return (InBucket if bucketed else InPlace)(name, parameter, stream)
-    return Staged(name, parameter, stream, bucketed)
+    return Staged(name, parameter, stream, bucketed, dtype)
 
 
 def settle(slots, stream, velocity, skipped, scale):

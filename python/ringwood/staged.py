@@ -12,16 +12,17 @@ def real(tensor):
 class Staged:
     """The buffer is host memory, or on the device of `stream`; its shape is that of `real(parameter)`."""
 
-    def __init__(self, name, parameter, stream, bucketed):
+    def __init__(self, name, parameter, stream, bucketed, dtype=torch.float32):
         self.name = name
         self.parameter = parameter
         self._stream = stream
         self._bucketed = bucketed
+        self._dtype = dtype
         self._gradient = None  # of this step, where it is a view of a bucket
         self.buffer = self._new_buffer(parameter)
 
     def _new_buffer(self, parameter):
-        return torch.zeros(real(parameter).shape, dtype=torch.float32, device=self._stream.device)
+        return torch.zeros(real(parameter).shape, dtype=self._dtype, device=self._stream.device)
 
     @torch.no_grad()
     def take(self, session, gradient, scale):

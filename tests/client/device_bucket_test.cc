@@ -39,7 +39,8 @@ std::vector<float> FromTheDevice(const DeviceArray& array, size_t count) {
 
 TEST(DeviceBucket, WithoutADeviceItSaysSo) {
   if (CountDevices().ok()) GTEST_SKIP() << "there is a device";
-  EXPECT_EQ(MakeDeviceBucket(0, 10).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(MakeDeviceBucket(0, 10, DataType::kFloat32).status().code(),
+            StatusCode::kFailedPrecondition);
   EXPECT_EQ(ringwood_device_support(), RINGWOOD_REFUSED);
   EXPECT_EQ(ringwood_exit_code(RINGWOOD_REFUSED), 78) << "starting again does not help";
   EXPECT_NE(std::string(ringwood_last_error()), "");
@@ -53,7 +54,7 @@ TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {
     const DeviceBucket::Part parts[] = {
         {static_cast<float*>(on_a->data()), a.size(), nullptr, 0},
         {static_cast<float*>(on_b->data()), b.size(), nullptr, a.size()}};
-    auto bucket = *MakeDeviceBucket(0, a.size() + b.size());
+    auto bucket = *MakeDeviceBucket(0, a.size() + b.size(), DataType::kFloat32);
     ASSERT_TRUE(bucket->Pack(parts, weight).ok());
     auto ring = std::make_unique<Loop>("ring");  // of one rank: it copies
     std::unique_ptr<DeviceRing> one;
@@ -104,7 +105,7 @@ TEST(DeviceBucket, SumsOfCodesHaveTheBitsOfTheCpu) {
   const auto on_device = OnTheDevice(values);
   const size_t blocks = LatticeBlocks(values.size()), elements = blocks * kLatticeBlock;
   for (const int bits : {8, 4}) {
-    auto bucket = *MakeDeviceBucket(0, elements);
+    auto bucket = *MakeDeviceBucket(0, elements, DataType::kFloat32);
     ASSERT_TRUE(bucket->UseCodes(bits, 0).ok());
     std::vector<BlockReach> reach(blocks, 0x4500), next_reach(blocks), seen_reach(blocks);
     ASSERT_TRUE(bucket->WriteReach(0, reach).ok());

@@ -7,6 +7,7 @@
 
 #include "client/grpc/parts.h"
 #include "client/session.h"
+#include "dense/arithmetic/half.h"
 #include "plan/model/cost.h"
 #include "plan/strategy/planner.h"
 #include "tests/client/fake_device.h"
@@ -51,6 +52,34 @@ struct DeviceGradient {
   FakeStream* const stream;
   int id = -1;
 };
+
+TEST(DeviceTensors, BFloat16IsAveragedBesideFloat32AsItIs) {
+  FakeRings rings(2);
+  Job job{.world = 2, .wire = "native"};
+  job.accelerator = [&](int) { return FakeAccelerator(&rings); };
+  RunJob(job, [&](Session& session, GatheringCoordinator&) {
+    FakeStream stream;
+    DeviceGradient wide(session, "wide", &stream);
+    std::vector<uint16_t> narrow(kDeviceElements);
+    Tensor tensor{.spec = {"narrow", narrow.size()}, .data = narrow.data()};
+    tensor.type = DataType::kBFloat16;
+    tensor.device = OnDevice{0, &stream};
+    const int id = *session.Register(tensor);
+    for (int step = 1; step <= 2; ++step) {
+      const auto value = static_cast<float>(step + session.rank());
+      stream.Put([&narrow, value] { std::ranges::fill(narrow, ToBFloat16(value)); });
+      ASSERT_TRUE(session.Ready(id).ok());
+      wide.Make(session, value);
+      const auto result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->dense_equivalent_bytes, kDeviceElements * 6);
+      stream.Wait();
+      EXPECT_EQ(narrow, std::vector<uint16_t>(kDeviceElements, ToBFloat16(step + 0.5f)));
+      EXPECT_EQ(wide.data, std::vector<float>(kDeviceElements, step + 0.5f));
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
 
 TEST(DeviceTensors, AverageFollowsTheTrainersStreams) {
   FakeRings rings(kDeviceWorld);
@@ -413,8 +442,8 @@ TEST(DeviceWire, ADeviceThatCannotSayWhatIsOwedEndsTheCheckpointWithItsError) {
   Job job{.world = 2, .wire = "int8"};
   job.accelerator = [&](int) {
     Accelerator accelerator = FakeAccelerator(&rings);
-    accelerator.make_bucket = [](int,
-                                 uint64_t elements) -> StatusOr<std::unique_ptr<DeviceBucket>> {
+    accelerator.make_bucket = [](int, uint64_t elements,
+                                 DataType) -> StatusOr<std::unique_ptr<DeviceBucket>> {
       return std::unique_ptr<DeviceBucket>(
           std::make_unique<FakeBucket>(elements, Unavailable("copy rounding errors: it is lost")));
     };

@@ -18,7 +18,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "client/exchange/accelerator.h"
+#include "client/exchange/gradient.h"
 #include "client/exchange/scale.h"
+#include "dense/arithmetic/reduce.h"
 #include "dense/cuda/word_digest.h"
 #include "sparse/sparse_tensor.h"
 
@@ -135,16 +137,16 @@ class FakeRings {
   using Parts = std::map<int, Part>;
 
   void Add(const Parts& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const uint64_t count = parts.begin()->second.reduction.count;
-    std::vector<float> sum(count);
+    const DeviceReduction& first = parts.begin()->second.reduction;
+    const uint64_t bytes = first.count * SizeOf(first.type);
+    std::vector<std::byte> sum(bytes);
     for (const auto& [from, each] : parts) {
-      const auto* input = static_cast<const float*>(each.reduction.input);
-      for (uint64_t i = 0; i < count; ++i) sum[i] += input[i];
+      Reduce(first.type, ReduceOp::kSum, sum.data(), each.reduction.input, sum.data(), first.count);
     }
     for (const auto& [to, each] : parts) {
       if (closed_.count(to) != 0) continue;  // its memory may be gone
-      std::copy(sum.begin(), sum.end(), static_cast<float*>(each.reduction.output));
-      each.ended({WordDigest(sum.data(), count * sizeof(float)), 8});
+      std::copy(sum.begin(), sum.end(), static_cast<std::byte*>(each.reduction.output));
+      each.ended({WordDigest(sum.data(), bytes), 8});
     }
   }
 
@@ -231,9 +233,12 @@ class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing
 
 class FakeBucket : public DeviceBucket {
  public:
-  explicit FakeBucket(uint64_t elements, Status health = OkStatus())
-      : input_(elements),
-        output_(std::make_shared<std::vector<float>>(elements)),
+  explicit FakeBucket(uint64_t elements, Status health = OkStatus(),
+                      DataType type = DataType::kFloat32)
+      : elements_(elements),
+        type_(type),
+        input_(elements * SizeOf(type)),
+        output_(std::make_shared<std::vector<std::byte>>(elements * SizeOf(type))),
         health_(std::move(health)) {}
   ~FakeBucket() override { stream_.Wait(); }
 
@@ -246,20 +251,22 @@ class FakeBucket : public DeviceBucket {
     marks_.AwaitAll(&stream_, parts);
     for (const Part& part : parts) {
       stream_.Put([this, part, weight] {
-        const std::span<float> place = std::span(input_).subspan(part.first, part.elements);
-        ScaleInto({part.data, part.elements}, weight, 1, place);
-        for (size_t i = 0; i < place.size() && !owed_.empty(); ++i) {
-          place[i] += owed_[part.first + i];
+        Tensor tensor = TensorOf(part);
+        std::vector<float> sum(part.elements);
+        if (weight != 0) ReadGradient(tensor, sum);
+        for (size_t i = 0; i < sum.size(); ++i) {
+          sum[i] *= weight;
+          if (!owed_.empty()) sum[i] += owed_[part.first + i];
+          largest_ = std::max(largest_, std::bit_cast<uint32_t>(sum[i]) & 0x7fffffffu);
         }
-        for (float value : place) {
-          largest_ = std::max(largest_, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
-        }
+        tensor.data = input_.data() + part.first * SizeOf(type_);
+        WriteGradient(tensor, 0, sum);
       });
     }
     return OkStatus();
   }
   Status Owe(uint64_t first, std::span<const float> values) override {
-    owed_.resize(input_.size());
+    owed_.resize(elements_);
     std::copy(values.begin(), values.end(), owed_.begin() + first);
     return OkStatus();
   }
@@ -267,9 +274,11 @@ class FakeBucket : public DeviceBucket {
   uint32_t largest() const override { return largest_; }
   Status Unpack(std::span<const Part> parts, double total) override {
     for (const Part& part : parts) {
-      static_cast<FakeStream*>(part.stream)->Put([output = output_, part, total] {
-        DivideInto(std::span(*output).subspan(part.first, part.elements), total,
-                   {part.data, part.elements});
+      const Tensor tensor = TensorOf(part);
+      static_cast<FakeStream*>(part.stream)->Put([output = output_, part, total, tensor] {
+        const size_t width = SizeOf(tensor.type);
+        UnpackSum(std::span(*output).subspan(part.first * width, part.elements * width),
+                  tensor.type, total, tensor);
       });
     }
     return OkStatus();
@@ -278,8 +287,8 @@ class FakeBucket : public DeviceBucket {
     bits_ = bits;
     less_ = less;
     for (int i = 0; i < 2; ++i) {
-      error_[i].resize(input_.size());
-      reach_[i].resize(LatticeBlocks(input_.size()));
+      error_[i].resize(elements_);
+      reach_[i].resize(LatticeBlocks(elements_));
     }
     return OkStatus();
   }
@@ -306,15 +315,22 @@ class FakeBucket : public DeviceBucket {
     std::copy(from.begin(), from.end(), reach_[present_].begin() + first);
     return OkStatus();
   }
-  const float* input() const override { return input_.data(); }
-  float* output() override { return output_->data(); }
-  uint64_t elements() const override { return input_.size(); }
+  const void* input() const override { return input_.data(); }
+  void* output() override { return output_->data(); }
+  DataType type() const override { return type_; }
+  uint64_t elements() const override { return elements_; }
   void* stream() const override { return &stream_; }
 
  private:
-  std::vector<float> input_;
+  Tensor TensorOf(const Part& part) const {
+    return {.spec = {"", part.elements}, .data = part.data, .type = type_};
+  }
+
+  const uint64_t elements_;
+  const DataType type_;
+  std::vector<std::byte> input_;
   // Freeing memory waits for the whole device: what other streams read outlives the bucket.
-  const std::shared_ptr<std::vector<float>> output_;
+  const std::shared_ptr<std::vector<std::byte>> output_;
   std::vector<float> owed_;  // empty: nothing
   int bits_ = 0;             // of codes
   BlockReach less_ = 0;
@@ -457,8 +473,9 @@ inline Accelerator FakeAccelerator(FakeRings* rings) {
     return std::unique_ptr<DeviceRing>(
         std::make_unique<DeviceRingHandle>(std::make_shared<FakeRing>(loop, rings, options)));
   };
-  accelerator.make_bucket = [](int, uint64_t elements) -> StatusOr<std::unique_ptr<DeviceBucket>> {
-    return std::unique_ptr<DeviceBucket>(std::make_unique<FakeBucket>(elements));
+  accelerator.make_bucket = [](int, uint64_t elements,
+                               DataType type) -> StatusOr<std::unique_ptr<DeviceBucket>> {
+    return std::unique_ptr<DeviceBucket>(std::make_unique<FakeBucket>(elements, OkStatus(), type));
   };
   accelerator.make_group =
       [](const std::vector<cuda::TensorShape>& shapes,

@@ -387,4 +387,22 @@ struct Gradient {
   static inline thread_local std::vector<std::vector<float>> outlived;
 };
 
+// A bfloat16 gradient, likewise.
+struct NarrowGradient {
+  NarrowGradient(Session& session, const std::string& name, size_t elements)
+      : data(std::make_shared<std::vector<uint16_t>>(elements)) {
+    Tensor tensor;
+    tensor.spec = {name, elements};
+    tensor.data = data->data();
+    tensor.type = DataType::kBFloat16;
+    const StatusOr<int> registered = session.Register(tensor);
+    EXPECT_TRUE(registered.ok()) << registered.status();
+    id = registered.value_or(-1);
+    outlived.push_back(data);
+  }
+  std::shared_ptr<std::vector<uint16_t>> data;
+  int id = -1;
+  static inline thread_local std::vector<std::shared_ptr<std::vector<uint16_t>>> outlived;
+};
+
 }  // namespace ringwood

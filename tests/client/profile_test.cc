@@ -93,13 +93,17 @@ TEST(Profile, MaximaOverRanksAreTheLatestGradientsTheLongestTailAndTheShortestEx
 
 TEST(LiveProfile, IsReadLikeAnyOther) {
   const Measured measured{{0.5, 0.2}, {0.01, 0.02}, {0.1, 0.1}, 0.01, 1};
-  const ModelProfile profile = LiveProfile(kProfileTable, TwoGroups(), measured);
+  std::vector<TensorSpec> table(kProfileTable.begin(), kProfileTable.end());
+  for (TensorSpec& tensor : table) tensor.element_bytes = tensor.name == "early" ? 2 : 4;
+  const ModelProfile profile = LiveProfile(table, TwoGroups(), measured);
   const StatusOr<ModelProfile> read = ParseModelProfile(FormatModelProfile(profile), "live.csv");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->forward_seconds, 0.2);
   ASSERT_EQ(read->tensors.size(), 2u);
   EXPECT_EQ(read->tensors[0].name, "early");
   EXPECT_EQ(read->tensors[0].selection_seconds, 0.02);
+  EXPECT_EQ(read->tensors[0].element_bytes, 2u);
+  EXPECT_EQ(read->tensors[1].element_bytes, 4u);
   EXPECT_EQ(read->tensors[1].elements, 30u);
   EXPECT_NEAR(read->tensors[1].ready_seconds, 0.3, 1e-12);
   EXPECT_EQ(read->tensors[1].selection_seconds, 0);

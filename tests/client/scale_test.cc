@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/random.h"
 #include "client/exchange/clip.h"
+#include "dense/arithmetic/half.h"
 
 namespace ringwood {
 namespace {
@@ -29,6 +31,36 @@ TEST(Scale, MultipliesAndDividesLikeThePlainLoop) {
       DivideInto(in, 7, out);
       for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], in[i] / 7) << i << " of " << count;
       EXPECT_EQ(memory[at + count], 42);
+    }
+  }
+}
+
+TEST(Scale, BFloat16IsWidenedAndRoundedOnce) {
+  Random random(3);
+  for (const size_t count : {0, 1, 15, 1001}) {
+    std::vector<uint16_t> in(count), out(count);
+    for (uint16_t& value : in) value = ToBFloat16(static_cast<float>(random.Unit() * 200 - 100));
+    EXPECT_FALSE(ScaleInto(std::span<const uint16_t>(in), 0.3f, 4, out));
+    for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], ToBFloat16(0.3f * FromBFloat16(in[i])));
+    std::vector<float> wide(count);
+    std::ranges::transform(in, wide.begin(), FromBFloat16);
+    std::vector<uint16_t> narrowed(count);
+    EXPECT_FALSE(ScaleInto(wide, 0.3f, 4, narrowed));
+    EXPECT_EQ(narrowed, out);
+    for (const double total : {7.0, 0.7, 0.0}) {
+      DivideInto(std::span<const uint16_t>(in), total, out);
+      DivideInto(wide, total, wide);
+      for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], ToBFloat16(wide[i])) << total;
+      std::ranges::transform(in, wide.begin(), FromBFloat16);
+    }
+  }
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                          -std::numeric_limits<float>::infinity(), FLT_MAX / 2}) {
+    for (const size_t at : {0u, 17u, 99u}) {
+      std::vector<uint16_t> in(100, ToBFloat16(1)), out(100);
+      in[at] = ToBFloat16(bad);
+      EXPECT_TRUE(ScaleInto(std::span<const uint16_t>(in), 1, 4, out)) << bad << " at " << at;
+      EXPECT_EQ(Overflows(std::span<const uint16_t>(in), 1), !std::isfinite(bad));
     }
   }
 }

@@ -450,8 +450,8 @@ TEST(Session, ATensorsOwnMomentumGoesBeforeTheSessions) {
     gradients.push_back(std::make_unique<Gradient>(session, "none", 100, "sparse", 0.01, 0.0));
     gradients.push_back(std::make_unique<Gradient>(session, "same", 100, "sparse", 0.01, 0.9));
     std::vector<float> data(100);
-    EXPECT_EQ(session.Register({{"wrong", 100, "sparse", 0.1}, data.data(), 1.0}).status().code(),
-              StatusCode::kInvalidArgument);
+    const Tensor wrong{.spec = {"wrong", 100, "sparse", 0.1}, .data = data.data(), .momentum = 1.0};
+    EXPECT_EQ(session.Register(wrong).status().code(), StatusCode::kInvalidArgument);
     for (int step = 0; step < 2; ++step) {
       for (auto& gradient : gradients) {
         std::iota(gradient->data.begin(), gradient->data.end(), 1.0f);

@@ -44,7 +44,7 @@ TEST_F(Table, HasTheTensorsInTheReverseOrderOfRegistration) {
   Group group;
   group.tensors = {0, 2};
   EXPECT_THAT(table_.IdsOf(group), ElementsAre(2, 0));
-  EXPECT_EQ(table_.elements(), 12u);
+  EXPECT_EQ(table_.dense_bytes(), 48u);
 }
 
 TEST_F(Table, TellsTheCoordinatorWhatIsInForceForEachTensor) {

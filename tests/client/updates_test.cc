@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/random.h"
 #include "client/updates/round_body.h"
+#include "dense/arithmetic/half.h"
 #include "tests/client/elastic_job.h"
 #include "tests/client/job.h"
 
@@ -198,6 +199,40 @@ TEST(Updates, AReplayHasTheAveragesToTheBit) {
       const auto next = session.FinishStep();
       ASSERT_TRUE(next.ok()) << next.status();
       EXPECT_EQ(next->step, kLoggedSteps + 1);
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
+}
+
+TEST(Updates, AReplayHasTheAveragesOfBFloat16ToTheBit) {
+  for (const int world : {1, 2, 3}) {
+    MemoryUpdates updates;
+    Job job = LoggedJob(&updates, world);
+    job.wire = "native";
+    std::map<uint64_t, std::vector<uint16_t>> lived;
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      NarrowGradient gradient(session, "narrow", kLoggedElements);
+      for (uint64_t step = 1; step <= 3; ++step) {
+        Random random(10 * step + static_cast<uint64_t>(session.rank()));
+        for (uint16_t& value : *gradient.data)
+          value = ToBFloat16(static_cast<float>(random.Unit()));
+        ASSERT_TRUE(session.BeginStep(session.rank() + 1).ok());
+        ASSERT_TRUE(session.Ready(gradient.id).ok());
+        ASSERT_TRUE(session.FinishStep().ok());
+        if (session.rank() == 0) lived[step] = *gradient.data;
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+    job.base_step = job.logged_steps = 3;
+    job.has_checkpoint = true;
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      NarrowGradient gradient(session, "narrow", kLoggedElements);
+      EXPECT_TRUE(session.Agree().ok());
+      while (session.replays() > 0) {
+        const auto round = session.Replay();
+        ASSERT_TRUE(round.ok()) << round.status();
+        EXPECT_EQ(*gradient.data, lived.at(round->step));
+      }
       EXPECT_TRUE(session.Close("").ok());
     });
   }

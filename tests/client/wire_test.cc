@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "client/session.h"
+#include "dense/arithmetic/half.h"
 #include "plan/model/cost.h"
 #include "plan/strategy/planner.h"
 #include "tests/client/job.h"
@@ -231,6 +232,139 @@ TEST(Wire, WithCodesAQuarterAndAnEighthOfTheBytesTravel) {
       EXPECT_TRUE(session.Close("").ok());
     });
   }
+}
+
+// ---- gradients in their own type ----
+
+constexpr size_t kNarrowElements = 5000;
+
+// Whole numbers: bfloat16 holds them, what they are multiplied with, and their sums.
+float WholeNumber(size_t i, int rank, int step) {
+  return static_cast<float>((i + 3 * static_cast<size_t>(rank) + static_cast<size_t>(step)) % 9) -
+         4;
+}
+
+TEST(OwnType, BFloat16IsAveragedBesideFloat32InHalfOfTheBytes) {
+  for (const int world : {1, 2, 3, 4}) {
+    for (const char* planner : {"hybrid", "single", "wfbp"}) {
+      const Job job{.world = world,
+                    .wire = "native",
+                    .options = [planner](SessionOptions* options) { options->planner = planner; }};
+      RunJob(job, [&](Session& session, GatheringCoordinator&) {
+        NarrowGradient first(session, "first", kNarrowElements);
+        Gradient wide(session, "wide", kNarrowElements, "dense");
+        NarrowGradient last(session, "last", kNarrowElements);
+        for (int step = 0; step < 2; ++step) {
+          const int rank = session.rank();
+          for (size_t i = 0; i < kNarrowElements; ++i) {
+            wide.data[i] = WholeNumber(i, rank, step);
+            (*first.data)[i] = (*last.data)[i] = ToBFloat16(wide.data[i]);
+          }
+          ASSERT_TRUE(session.BeginStep(rank + 1).ok());
+          for (const int id : {last.id, wide.id, first.id}) ASSERT_TRUE(session.Ready(id).ok());
+          const auto result = session.FinishStep();
+          ASSERT_TRUE(result.ok()) << result.status();
+          const uint64_t all = kNarrowElements * (2 + 4 + 2);
+          EXPECT_EQ(result->dense_equivalent_bytes, all * 2 * (world - 1) / world);
+          EXPECT_EQ(world == 2 ? result->dense_bytes : all, all);
+          for (size_t i = 0; i < kNarrowElements; ++i) {
+            float sum = 0, total = 0;
+            for (int r = 0; r < world; ++r) {
+              sum += static_cast<float>(r + 1) * WholeNumber(i, r, step);
+              total += static_cast<float>(r + 1);
+            }
+            ASSERT_EQ(wide.data[i], sum / total);
+            ASSERT_EQ((*first.data)[i], ToBFloat16(sum / total));
+            ASSERT_EQ((*last.data)[i], ToBFloat16(sum / total));
+          }
+        }
+        EXPECT_TRUE(session.Close("").ok());
+      });
+    }
+  }
+}
+
+TEST(OwnType, ASkippedStepLeavesBFloat16AsItWasAndWithoutWeightItIsZero) {
+  for (const int world : {1, 2}) {
+    RunJob({.world = world, .wire = "native"}, [](Session& session, GatheringCoordinator&) {
+      NarrowGradient gradient(session, "w", 10);
+      const std::vector<uint16_t> bad(10, ToBFloat16(std::numeric_limits<float>::infinity()));
+      *gradient.data = bad;
+      ASSERT_TRUE(session.Ready(gradient.id).ok());
+      auto result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_TRUE(result->skipped);
+      EXPECT_EQ(*gradient.data, bad);
+      ASSERT_TRUE(session.BeginStep(0).ok());
+      ASSERT_TRUE(session.Ready(gradient.id).ok());
+      result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_FALSE(result->skipped);
+      EXPECT_EQ(*gradient.data, std::vector<uint16_t>(10));
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
+}
+
+TEST(OwnType, ASumThatBFloat16DoesNotHoldIsSkipped) {
+  RunJob({.world = 3, .wire = "native"}, [](Session& session, GatheringCoordinator&) {
+    NarrowGradient gradient(session, "w", 10);
+    const uint16_t large = ToBFloat16(std::numeric_limits<float>::max() / 2);
+    std::ranges::fill(*gradient.data, large);
+    ASSERT_TRUE(session.Ready(gradient.id).ok());
+    const auto result = session.FinishStep();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->skipped);
+    EXPECT_EQ(gradient.data->front(), large);
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+TEST(OwnType, WhatWasRoundedAwayBeforeIsAddedToTheFirstSum) {
+  MemoryStore store;
+  std::vector<std::vector<float>> owed(2);
+  RunJob({.store = &store, .wire = "bf16"}, [&](Session& session, GatheringCoordinator&) {
+    Gradient gradient(session, "w", kNarrowElements, "dense");
+    Random random(session.rank());
+    Fill(random, &gradient.data);
+    ASSERT_TRUE(StepOnce(session, gradient));
+    owed[session.rank()] = ResidualOf(session, gradient);
+    ASSERT_TRUE(session.Checkpoint({}).ok());
+    ASSERT_TRUE(session.CheckpointWait().ok());
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  const Job resumed{.base_step = 1, .has_checkpoint = true, .store = &store, .wire = "native"};
+  RunJob(resumed, [&](Session& session, GatheringCoordinator&) {
+    NarrowGradient gradient(session, "w", kNarrowElements);
+    for (int step = 0; step < 2; ++step) {
+      std::ranges::fill(*gradient.data, ToBFloat16(1));
+      ASSERT_TRUE(session.Ready(gradient.id).ok());
+      ASSERT_TRUE(session.FinishStep().ok());
+      for (size_t i = 0; i < kNarrowElements; ++i) {
+        const float mine = FromBFloat16(ToBFloat16(1 + owed[0][i]));
+        const float theirs = FromBFloat16(ToBFloat16(1 + owed[1][i]));
+        const float sum = step == 0 ? FromBFloat16(ToBFloat16(mine + theirs)) : 2;
+        ASSERT_EQ((*gradient.data)[i], ToBFloat16(sum / 2)) << step;
+      }
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+TEST(OwnType, BFloat16IsDenseAndNeedsTheWireNative) {
+  const auto refused = [](const char* wire, const char* route, const char* why) {
+    RunJob({.world = 1, .wire = wire}, [&](Session& session, GatheringCoordinator&) {
+      uint16_t data[4] = {};
+      Tensor tensor{.spec = {"w", 4, route}, .data = data, .type = DataType::kBFloat16};
+      EXPECT_THAT(Message(session.Register(tensor).status()), testing::HasSubstr(why));
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  };
+  refused("native", "sparse",
+          "tensor 'w' is bfloat16, and what is sparse is float32: make it float32 before ready");
+  refused("int8", "dense",
+          "tensor 'w' is bfloat16, which travels as it is, and --wire is int8: "
+          "leave that at native, or make it float32 before ready");
 }
 
 // ---- steps that are skipped one after the other ----

@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/random.h"
+#include "dense/arithmetic/half.h"
 #include "dense/cuda/part_table.h"
 #include "dense/cuda/parts_step.h"
 #include "tests/base/emulated_grid.h"
@@ -33,9 +34,12 @@ struct Parts {
   }
   std::vector<float> Flat() const {
     std::vector<float> flat;
-    for (const auto& part : parts) flat.insert(flat.end(), part.data, part.data + part.elements);
+    for (size_t p = 0; p < parts.size(); ++p) {
+      flat.insert(flat.end(), Of(p), Of(p) + parts[p].elements);
+    }
     return flat;
   }
+  float* Of(size_t part) const { return static_cast<float*>(parts[part].data); }
 
   std::vector<Buffer<float>> memory;
   std::vector<DeviceBucket::Part> parts;
@@ -57,7 +61,7 @@ Packed Pack(const Parts& from, float weight, const float* owed = nullptr, uint32
   const cuda::PartTable table = cuda::TableOf(from.parts);
   for (const cuda::StreamParts& of : table.streams) {
     EmulatedGrid::RunEach(blocks, [&](EmulatedThread& thread) {
-      cuda::PackParts(thread, cuda::PackPass{packed.flat.data(), weight, owed, 0},
+      cuda::PackParts(thread, cuda::PackPass<float>{packed.flat.data(), weight, owed, 0},
                       ViewOf(table, of), &packed.largest);
     });
   }
@@ -69,7 +73,7 @@ void Unpack(const Parts& into, const float* flat, Wide total) {
   const cuda::PartTable table = cuda::TableOf(into.parts);
   for (const cuda::StreamParts& of : table.streams) {
     EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) {
-      cuda::UnpackPass<Wide> pass{flat, total, total == 0};
+      cuda::UnpackPass<float, Wide> pass{flat, total, total == 0};
       cuda::PassParts(thread, pass, ViewOf(table, of));
     });
   }
@@ -128,7 +132,7 @@ TEST(CudaParts, BetweenPartsThatDoNotTouchNothingIsWritten) {
       cuda::PassParts(thread, pass, ViewOf(table, table.streams[0]));
     });
   };
-  run(cuda::PackPass{flat.data(), 1, nullptr, largest});
+  run(cuda::PackPass<float>{flat.data(), 1, nullptr, largest});
   std::vector<float> expected(end);
   size_t at = 0;
   for (const DeviceBucket::Part& part : parts.parts) {
@@ -136,16 +140,16 @@ TEST(CudaParts, BetweenPartsThatDoNotTouchNothingIsWritten) {
     at += part.elements;
   }
   EXPECT_TRUE(SameBits(flat.span(), expected));
-  for (const DeviceBucket::Part& part : parts.parts) std::fill_n(part.data, part.elements, -1.0f);
-  run(cuda::UnpackPass<float>{flat.data(), 1, false});
+  for (size_t p = 0; p < 3; ++p) std::fill_n(parts.Of(p), parts.parts[p].elements, -1.0f);
+  run(cuda::UnpackPass<float, float>{flat.data(), 1, false});
   EXPECT_TRUE(SameBits(parts.Flat(), values));
 }
 
 TEST(CudaParts, ANaNIsTheLargest) {
   Parts parts({5000, 3});
-  parts.parts[1].data[2] = -std::numeric_limits<float>::quiet_NaN();
+  parts.Of(1)[2] = -std::numeric_limits<float>::quiet_NaN();
   EXPECT_GT(Pack(parts, 1).largest, 0x7f800000u);
-  parts.parts[1].data[2] = -std::numeric_limits<float>::infinity();
+  parts.Of(1)[2] = -std::numeric_limits<float>::infinity();
   EXPECT_EQ(Pack(parts, 1).largest, 0x7f800000u);
 }
 
@@ -189,6 +193,51 @@ TEST(CudaParts, PartsOfSeveralStreamsAreALaunchEach) {
   EXPECT_EQ(table.streams[1].elements, 4106u);
   EXPECT_EQ(table.parts[2], (cuda::PartView{parts.parts[1].data, 10, 0, 5000}));
   EXPECT_TRUE(SameBits(Pack(parts, 1).flat.span(), parts.Flat()));
+}
+
+// Multiplied and divided in float, rounded once, wherever in memory they begin.
+TEST(CudaParts, BFloat16HasTheBitsOfALoop) {
+  constexpr float kWeight = 0.3f;
+  Random random(5);
+  for (const auto& sizes : kSizes) {
+    for (const size_t shift : {0, 1, 3}) {
+      std::vector<Buffer<uint16_t>> memory;
+      std::vector<DeviceBucket::Part> parts;
+      std::vector<uint16_t> values;
+      for (const uint64_t size : sizes) {
+        memory.push_back(Buffer<uint16_t>(size + shift));
+        parts.push_back({memory.back().data() + shift, size, nullptr, values.size()});
+        for (uint64_t i = 0; i < size; ++i) {
+          values.push_back(static_cast<uint16_t>(random.Below(0x10000)));
+        }
+        std::copy(values.end() - size, values.end(), memory.back().data() + shift);
+      }
+      Buffer<uint16_t> flat(values.size());
+      uint32_t largest = 0, expected_largest = 0;
+      const cuda::PartTable table = cuda::TableOf(parts);
+      EmulatedGrid::RunEach(3, [&](EmulatedThread& thread) {
+        cuda::PackParts(thread, cuda::PackPass<uint16_t>{flat.data(), kWeight, nullptr, 0},
+                        ViewOf(table, table.streams[0]), &largest);
+      });
+      for (size_t i = 0; i < values.size(); ++i) {
+        const float product = kWeight * FromBFloat16(values[i]);
+        ASSERT_EQ(flat[i], ToBFloat16(product)) << FromBFloat16(values[i]);
+        expected_largest =
+            std::max(expected_largest, std::bit_cast<uint32_t>(product) & 0x7fffffffu);
+      }
+      EXPECT_EQ(largest, expected_largest);
+      EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) {
+        cuda::UnpackPass<uint16_t, float> pass{flat.data(), 3, false};
+        cuda::PassParts(thread, pass, ViewOf(table, table.streams[0]));
+      });
+      size_t at = 0;
+      for (size_t p = 0; p < parts.size(); ++p) {
+        for (uint64_t i = 0; i < sizes[p]; ++i, ++at) {
+          ASSERT_EQ(memory[p][shift + i], ToBFloat16(FromBFloat16(flat[at]) / 3));
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/random.h"
+#include "dense/arithmetic/half.h"
 #include "dense/cuda/sum_plan.h"
 #include "dense/hierarchy.h"
 #include "dense/sums_by_host.h"
@@ -61,7 +62,7 @@ std::vector<float> PlainSums(const std::vector<std::vector<float>>& inputs, cons
   std::vector<float> sums(count);
   for (size_t first = 0; first < count; first += chunk) {
     const size_t elements = std::min<size_t>(chunk, count - first);
-    const uint64_t part = ((elements + parts - 1) / parts + 3) / 4 * 4;
+    const uint64_t part = ((elements + parts - 1) / parts + 7) / 8 * 8;
     for (size_t i = 0; i < elements; ++i) {
       const uint64_t number = i / part;
       sums[first + i] =
@@ -71,19 +72,25 @@ std::vector<float> PlainSums(const std::vector<std::vector<float>>& inputs, cons
   return sums;
 }
 
-struct SumRank {
+template <class Element>
+struct SumRankOf {
+  static constexpr Element kUnread = static_cast<Element>(12345);
+
   cuda::SumMemory Stage(const cuda::SumPlan& plan, bool in_place) {
-    constexpr float kUnread = -12345;
     staging.assign(plan.staging + 16, kUnread);
-    output = in_place ? input : std::vector<float>(input.size(), kUnread);
-    return {in_place ? output.data() : input.data(), output.data(), staging.data()};
+    output = in_place ? input : std::vector<Element>(input.size(), kUnread);
+    return {in_place ? output.data() : input.data(), output.data(), staging.data(),
+            sizeof(Element) == 2};
   }
-  std::vector<float> input, output, staging;
+  std::vector<Element> input, output, staging;
 };
 
+using SumRank = SumRankOf<float>;
+
 // All ranks, step by step. Returns how many bytes left each host.
-std::vector<uint64_t> SumOverNccl(std::vector<SumRank>& ranks, const Hosts& hosts, uint64_t chunk,
-                                  bool in_place) {
+template <class Element>
+std::vector<uint64_t> SumOverNccl(std::vector<SumRankOf<Element>>& ranks, const Hosts& hosts,
+                                  uint64_t chunk, bool in_place) {
   StandInNccl nccl(hosts);
   std::vector<cuda::SumPlan> plans;
   std::vector<cuda::SumMemory> memory;
@@ -101,10 +108,10 @@ std::vector<uint64_t> SumOverNccl(std::vector<SumRank>& ranks, const Hosts& host
     }
     sent += nccl.Deliver();
   }
-  EXPECT_EQ(sent, plans[0].sent_bytes);
+  EXPECT_EQ(sent, plans[0].sent * sizeof(Element));
   for (size_t r = 0; r < ranks.size(); ++r) {
-    const std::vector<float>& staging = ranks[r].staging;
-    EXPECT_EQ(std::count(staging.end() - 16, staging.end(), -12345), 16) << r;
+    const std::vector<Element>& staging = ranks[r].staging;
+    EXPECT_EQ(std::count(staging.end() - 16, staging.end(), SumRankOf<Element>::kUnread), 16) << r;
   }
   return nccl.left_host();
 }
@@ -131,6 +138,37 @@ TEST(CudaSum, AllRanksHaveTheSumInTheDocumentedOrder) {
       }
     }
   }
+}
+
+// Whole numbers that bfloat16 holds, as their sums.
+TEST(CudaSum, BFloat16IsSummedAsItIs) {
+  for (const Hosts& hosts : Layouts()) {
+    for (const bool in_place : {false, true}) {
+      std::vector<SumRankOf<uint16_t>> ranks(RanksOf(hosts));
+      std::vector<uint16_t> sums(999);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        float sum = 0;
+        for (size_t r = 0; r < ranks.size(); ++r) {
+          const auto value = static_cast<float>((i + 3 * r) % 16) - 8;
+          ranks[r].input.push_back(ToBFloat16(value));
+          sum += value;
+        }
+        sums[i] = ToBFloat16(sum);
+      }
+      SumOverNccl(ranks, hosts, 100, in_place);
+      for (const auto& rank : ranks) ASSERT_EQ(rank.output, sums);
+    }
+  }
+}
+
+TEST(CudaSum, BFloat16IsRoundedOnce) {
+  // 1 + 2^-8 is a tie, which goes to 1: twice in float they are 1 + 2^-7, rounded each time 1.
+  const uint16_t own = ToBFloat16(1), rest[] = {ToBFloat16(0x1p-8f), ToBFloat16(0x1p-8f)};
+  uint16_t sum = 0;
+  EmulatedGrid::RunEach(1, [&](EmulatedThread& thread) {
+    cuda::SumElements<uint16_t>(thread, {&own, rest, 2, 1, &sum, true});
+  });
+  EXPECT_EQ(FromBFloat16(sum), 1 + 0x1p-7f);
 }
 
 // What is on its way, the same memory for input and output: nothing is received where something
@@ -179,7 +217,7 @@ TEST(CudaSum, AHostsNicCarriesOneSumHoweverManyRanksItHas) {
 }
 
 TEST(CudaSum, IsForLongSumsOfAFewHostsWithSeveralRanks) {
-  constexpr uint64_t kLong = kLeastSum;
+  constexpr double kLong = kLeastSum;
   EXPECT_TRUE(SumsByHost(EvenHosts(16, 8), kLong));
   EXPECT_TRUE(SumsByHost(EvenHosts(64, 8), kLong));
   EXPECT_TRUE(SumsByHost({{0, 1, 2}, {3}}, kLong));

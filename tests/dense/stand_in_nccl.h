@@ -126,7 +126,10 @@ class EmulatedDevice : public cuda::PlanDevice {
     return result == nccl::kInProgress ? OkStatus() : Internal("refused");
   }
   Status Sum(const cuda::SumView& view) override {
-    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) { cuda::SumElements(thread, view); });
+    EmulatedGrid::RunEach(2, [&](EmulatedThread& thread) {
+      if (view.bfloat16) return cuda::SumElements<uint16_t>(thread, view);
+      cuda::SumElements<float>(thread, view);
+    });
     return OkStatus();
   }
   Status Encode(const cuda::EncodeView& view) override {

@@ -48,7 +48,7 @@ TEST(ModelProfile, OurFormatRoundTripsToTheBit) {
   profile.name = "t";
   profile.format = "ringwood";
   profile.forward_seconds = 0.1 / 3;
-  profile.tensors = {{"a", 7, 1e-9 / 3, 0.2 / 7, 1e-3 / 9, 0, 0}, {"b", 1, 0.1, 0, 0, 0, 0}};
+  profile.tensors = {{"a", 7, 1e-9 / 3, 0.2 / 7, 1e-3 / 9, 0, 0}, {"b", 1, 0.1, 0, 0, 0, 0, 2}};
   const auto back = ParseModelProfile(FormatModelProfile(profile), "t.csv");
   ASSERT_TRUE(back.ok()) << Message(back.status());
   EXPECT_EQ(*back, profile);
@@ -94,6 +94,8 @@ TEST(ModelProfile, BadFilesAreErrorsWithFileAndLine) {
       {"forward twice",
        "# forward_seconds=1\n# forward_seconds=2\nname,elements,ready_seconds\na,1,0\n",
        "bad.csv:3: forward_seconds comes twice"},
+      {"element bytes", "name,elements,ready_seconds,element_bytes\na,1,0,3\n",
+       "bad.csv:2: element_bytes is neither 2 nor 4"},
       {"forward", "# forward_seconds=-1\nname,elements,ready_seconds\na,1,0\n", "bad.csv:2:"},
   };
   for (const Bad& bad : cases) {

@@ -383,7 +383,7 @@ TEST(Planner, SumsOfDevicesArePricedByTheWayThatTheyTake) {
   const auto priced = [&](double bytes) { return MakeProblem(input).ring.Seconds(bytes); };
   EXPECT_DOUBLE_EQ(priced(500'000), by_host.Seconds(500'000));
   input.on_devices = true;
-  const double least = 4.0 * kLeastSum;
+  const double least = kLeastSum;
   EXPECT_NEAR(priced(0.5 * least), ring.Seconds(0.5 * least), 1e-9);
   EXPECT_NEAR(priced(16 * least), by_host.Seconds(16 * least), 0.01 * by_host.Seconds(16 * least));
   input.ring_codecs = DeviceCodecs("int8", input.hosts);

@@ -259,7 +259,7 @@ def test_training_in_place_staged_and_on_the_cpu_is_the_same(tmp_path, route, ra
 @on_device
 def test_gradients_of_all_kinds_travel():
     """Types and strides that the session does not know go through a buffer."""
-    jobs(*(("staged.py", "cuda", route) for route in ("dense", "sparse")))
+    jobs(*(("optimizer/staged.py", "cuda", route) for route in ("dense", "sparse")))
 
 
 @on_device

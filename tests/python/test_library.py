@@ -88,7 +88,7 @@ except TypeError as error:
     assert "sparse_kep" in str(error), error
 else:
     raise AssertionError("init takes what no session has")
-assert (options.sparse_keep, options.momentum_masking, options.resume, options.wire) == (0.5, -1, 2, b"fp32")
+assert (options.sparse_keep, options.momentum_masking, options.resume, options.wire) == (0.5, -1, 2, b"native")
 """])
     assert ended.code == 0, ended.output
 

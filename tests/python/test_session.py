@@ -31,7 +31,7 @@ def test_wrong_use_gives_a_typed_error_and_the_session_goes_on():
 
 @pytest.mark.parametrize("how, words", [
     ("shape", ["weights", "100", "101"]), ("fewer", ["bias"]), ("order", ["weights", "bias"]),
-    ("world", ["2", "3"]), ("wire", ["wire", "fp32", "bf16"]), ("momentum", ["bias", "0.8", "0.9"])])
+    ("world", ["2", "3"]), ("wire", ["wire", "native", "bf16"]), ("momentum", ["bias", "0.8", "0.9"])])
 def test_ranks_that_disagree_stop_with_both_sides_named(how, words):
     ended = run_job("disagree.py", how, code=78, flags=("--join-timeout", 20))
     error = "\n".join(line for line in ended.output.splitlines() if "Error" in line)

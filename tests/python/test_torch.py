@@ -10,7 +10,7 @@ from conftest import EXAMPLE, JOBS, PROGRAM, ROOT, python, run, run_job
 
 SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole batch",
            "accumulate.py": "passes accumulate and missing gradients are named",
-           "staged.py:cpu:sparse": "gradients of all kinds, groups, closures, passes held back",
+           "optimizer/staged.py:cpu:sparse": "gradients of all kinds, groups, closures, passes held back",
            "misuse_torch.py": "wrong use of the optimizer is a typed error",
            "gpt.py": "without options a GPT trains as with DistributedDataParallel",
            "several.py": "several optimizers step when they like",
@@ -81,11 +81,11 @@ def test_parameters_without_elements_take_part_in_nothing(kind, tmp_path):
     assert ended.output.count("all as it should be") == 2, ended.output
 
 
-@pytest.mark.parametrize("dtype, hosts, flags, told", [("bfloat16", 2, (), 1), ("bfloat16", 1, (), 0), ("float32", 2, (), 0),
-                                                       ("bfloat16", 2, ("--wire", "fp32"), 0)])
-def test_who_sends_bfloat16_as_float32_is_told(dtype, hosts, flags, told):
-    ended = run_job("optimizer/narrow.py", dtype, hosts, flags=flags)
-    assert ended.output.count('gradients of bfloat16 parameters travel as float32: --wire bf16') == told, ended.output
+@pytest.mark.parametrize("how, wire, width", [("optimizer", None, 2), ("hook", None, 2), ("further", None, 2), ("velocity", None, 4),
+                                              ("optimizer", "fp32", 4)])
+def test_gradients_of_bfloat16_travel_as_they_are(how, wire, width):
+    """As DistributedDataParallel sends them, unless fp32 is asked for or kept beside them."""
+    run_job("optimizer/narrow.py", how, width, flags=["--wire", wire] if wire else [])
 
 
 def test_a_model_that_is_in_data_parallel_too_is_refused():

@@ -95,13 +95,15 @@ uint32_t NodeOf(const Line& line) {
   return static_cast<uint32_t>(line.number("node", line.number("rank", 0)));
 }
 
-// tensors=a:10,b:20; of all of them route=auto, density=0.1, momentum=0.9; setting wire=bf16.
+// tensors=a:10,b:20h (h: of bfloat16); of all of them route=auto, density=0.1, momentum=0.9;
+// setting wire=bf16.
 void AddTensors(const Line& line, v1::AgreeRequest* request) {
   std::istringstream list(line.text("tensors", "a:10"));
   for (std::string tensor; std::getline(list, tensor, ',');) {
     v1::Tensor* added = request->add_tensors();
     added->set_name(tensor.substr(0, tensor.find(':')));
     added->set_elements(std::stoull(tensor.substr(tensor.find(':') + 1)));
+    if (tensor.ends_with('h')) added->set_element_bytes(2);
     added->set_route(line.text("route", "dense"));
     added->set_density(std::stod(line.text("density", "0.01")));
     added->set_momentum(std::stod(line.text("momentum", "0")));

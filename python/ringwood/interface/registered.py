@@ -50,6 +50,8 @@ class RegisteredGradients:
         if given.elements != before.elements:
             raise InvalidError(f'the gradient of "{name}" has {given.elements} elements, registered were '
                                f"{before.elements}")
+        if given.kind != before.kind:
+            raise InvalidError(f'the gradient of "{name}" is {given.kind}, registered was {before.kind}')
         if given.device != before.device:
             raise InvalidError(f'the gradient of "{name}" lies on the CUDA device {given.device}, the '
                                "registered one in host memory")

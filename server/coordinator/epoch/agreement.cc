@@ -9,8 +9,10 @@
 namespace ringwood {
 namespace {
 
-std::string Shape(const v1::Tensor& tensor) {
-  std::string text = absl::StrFormat("%d elements, route %s", tensor.elements(), tensor.route());
+std::string Shape(const v1::Tensor& tensor, bool with_type) {
+  std::string text = absl::StrFormat("%d elements, ", tensor.elements());
+  if (with_type) text += tensor.element_bytes() == 2 ? "as bfloat16, " : "as float32, ";
+  text += "route " + tensor.route();
   if (tensor.route() != "dense") text += absl::StrFormat(", density %.9g", tensor.density());
   if (tensor.momentum() != 0) text += absl::StrFormat(", momentum %.9g", tensor.momentum());
   if (tensor.clip_norm() != 0) text += absl::StrFormat(", clip norm %.9g", tensor.clip_norm());
@@ -18,8 +20,9 @@ std::string Shape(const v1::Tensor& tensor) {
 }
 
 bool SameShape(const v1::Tensor& a, const v1::Tensor& b) {
-  return a.elements() == b.elements() && a.route() == b.route() && a.momentum() == b.momentum() &&
-         a.clip_norm() == b.clip_norm() && (a.route() == "dense" || a.density() == b.density());
+  return a.elements() == b.elements() && a.element_bytes() == b.element_bytes() &&
+         a.route() == b.route() && a.momentum() == b.momentum() && a.clip_norm() == b.clip_norm() &&
+         (a.route() == "dense" || a.density() == b.density());
 }
 
 }  // namespace
@@ -67,9 +70,10 @@ Status Agreement::Compare(const v1::AgreeRequest& a, const v1::AgreeRequest& b) 
           i, left.name(), both[0], right.name(), both[1]));
     }
     if (!SameShape(left, right)) {
+      const bool types = left.element_bytes() != right.element_bytes();
       return Invalid(absl::StrFormat(
           "tensor \"%s\" differs: %s on %s, %s on %s: register it alike on every rank", left.name(),
-          Shape(left), both[0], Shape(right), both[1]));
+          Shape(left, types), both[0], Shape(right, types), both[1]));
     }
   }
   if (a.tensors_size() != b.tensors_size()) {

@@ -69,8 +69,9 @@ def tell(words, function, *arguments, **named):
 
 half = network(1).to(torch.float16 if rw.rank() else torch.bfloat16)
 tell(["0.bias", "float16 (6,) on rank 1", "bfloat16 (6,) on rank 0"], rw.broadcast_parameters, half.state_dict())
-tell(["the type of", "float16 on rank 1"], rw.DistributedOptimizer, torch.optim.SGD(half.parameters(), 0.1),
-     half.named_parameters())
+mixed = network(1).to(torch.float16 if rw.rank() else torch.float32)
+tell(["the type of", "float16 on rank 1"], rw.DistributedOptimizer, torch.optim.SGD(mixed.parameters(), 0.1),
+     mixed.named_parameters())
 tell(["tensor 0 is \"group 0\", float16 (6, 4) on rank 1"], rw.broadcast_optimizer_state,
      torch.optim.SGD(half.parameters(), 0.1))
 pairs = [(name, torch.full((2,), float(rw.rank()))) for name in "ab"]

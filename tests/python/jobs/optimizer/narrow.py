@@ -1,6 +1,6 @@
-"""Parameters of TYPE on ranks of HOSTS hosts, which say what their gradients travel as."""
+"""A model in bfloat16 with a float32 parameter, over two ranks: what travels, and the averages. Whole numbers, so that every
+sum is exact. argv: how, and the bytes of an element of its bfloat16 gradients on the wire."""
 
-import os
 import sys
 
 import torch
@@ -9,10 +9,45 @@ import ringwood.torch as rw
 
 torch.set_num_threads(1)
 rw.init()
-os.environ["LOCAL_WORLD_SIZE"] = str(rw.size() // int(sys.argv[2]))
-model = torch.nn.Linear(30, 2).to(getattr(torch, sys.argv[1]))
-model.scale = torch.nn.Parameter(torch.ones(1))
-optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
-(model(torch.ones(1, 30, dtype=model.weight.dtype)).sum() * model.scale).backward()
-optimizer.step()
+how, width = sys.argv[1], int(sys.argv[2])
+parameters = {"matrix": torch.nn.Parameter(torch.zeros(64, 32, dtype=torch.bfloat16)),
+              "scale": torch.nn.Parameter(torch.zeros(100)),
+              "kernel": torch.nn.Parameter(torch.zeros(8, 4, 2, 2, dtype=torch.bfloat16).to(memory_format=torch.channels_last))}
+if how == "further":  # one all-reduce, of one type
+    del parameters["scale"]
+    other = torch.nn.Linear(1, 1)
+    rw.DistributedOptimizer(torch.optim.SGD(other.parameters()), other.named_parameters())
+model = torch.nn.Module()
+for name, parameter in parameters.items():
+    model.register_parameter(name, parameter)
+model.forward = lambda rank, step: sum((p * factors(p, rank, step)).sum() for p in parameters.values())
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+state = None
+if how == "hook":
+    torch.distributed.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    state = rw.HookState(model.module.named_parameters())
+    model.register_comm_hook(state, rw.communication_hook)
+else:
+    optimizer = rw.DistributedOptimizer(optimizer, parameters.items(), momentum_correction=0.5 if how == "velocity" else None)
+
+
+def factors(parameter, rank, step):
+    return ((torch.arange(parameter.numel()) * (rank + 2) + step) % 8).view(parameter.shape).to(parameter)
+
+
+for step in range(3):
+    optimizer.zero_grad(set_to_none=step == 1)
+    model(rw.rank(), step).backward()
+    addresses = {name: p.grad.data_ptr() for name, p in parameters.items()}
+    optimizer.step()
+    for name, p in parameters.items():
+        assert p.grad.dtype == p.dtype and p.grad.data_ptr() == addresses[name], name
+        expected = (factors(p, 0, step) + factors(p, 1, step)) / 2
+        assert how == "velocity" or torch.equal(p.grad, expected), (name, step, p.grad, expected)
+    result = (state or optimizer).last
+    narrow = 64 * 32 + 8 * 4 * 2 * 2
+    wide = 100 * ("scale" in parameters)
+    assert result.dense_bytes == width * narrow + 4 * wide, (result.dense_bytes, narrow)
+    assert result.dense_equivalent_bytes == result.dense_bytes
 rw.shutdown()
