@@ -113,7 +113,7 @@ def local_size():
 def cross_rank():
     """This host's number."""
     _job.current()
-    return int(os.environ.get("GROUP_RANK", rank() // local_size()))
+    return int(os.environ.get("GROUP_RANK") or rank() // local_size())
 
 
 def cross_size():

@@ -60,7 +60,7 @@ class Session:
         ending.install()
         self._library = load()
         given = {"coordinator": coordinator or None, "rank": rank, "world": world, **options}
-        whole = None not in (coordinator, rank, world) and "RINGWOOD_COORDINATOR" not in os.environ
+        whole = None not in (coordinator, rank, world) and not os.environ.get("RINGWOOD_COORDINATOR")
         entry = enter(given)
         handle = c_void_p()
         try:

@@ -20,7 +20,7 @@ from .host_reducer import for_served_job, for_torchruns_job
 from .own_server import OwnServer
 
 # By which a process knows that it is a rank: of Ringwood's options, and of launchers that are refused with a word on
-# what is missing, where each of their processes would train alone.
+# what is missing, where each of their processes would train alone. An empty variable counts as not set.
 _OF_RANKS = ("RINGWOOD_COORDINATOR", "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
              "SLURM_PROCID", "SLURM_NTASKS", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "HOROVOD_RANK",
              "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "PALS_RANKID")
@@ -59,10 +59,10 @@ class Entry:
 def enter(given):
     """`given`: the session's options, by keyword."""
     named = [name for name in ("coordinator", "rank", "world") if given.get(name) is not None]
-    if not named and not any(name in os.environ for name in _OF_RANKS):
+    if not named and not any(os.environ.get(name) for name in _OF_RANKS):
         return _alone()
     torch = "torch" in sys.modules or "TORCHELASTIC_RUN_ID" in os.environ  # else it may not be installed
-    if torch and not named and "RINGWOOD_COORDINATOR" not in os.environ and all(name in os.environ for name in _OF_TORCH):
+    if torch and not named and not os.environ.get("RINGWOOD_COORDINATOR") and all(map(os.environ.get, _OF_TORCH)):
         return _by_torch(given)
     # With a server, or with an error that says what is missing.
     return Entry() if named else Entry(for_served_job(given))

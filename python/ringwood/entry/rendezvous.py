@@ -93,7 +93,7 @@ def join(store, rank, world, timeout, ranks):
                            'new_group(backend="ringwood")')
     _joins[0] += 1
     ours, servers, variables = not job.running(), [], {}
-    if ours and "RINGWOOD_COORDINATOR" not in os.environ:
+    if ours and not os.environ.get("RINGWOOD_COORDINATOR"):
         servers, variables = meet(store, f"{prefix()}/{_joins[0]}/server", rank, world)
         variables |= {"RANK": str(rank), "WORLD_SIZE": str(world)}
     with Entry(variables).environment():

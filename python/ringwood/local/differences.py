@@ -67,7 +67,7 @@ def set_options(job, codec, chunk, merge, density):
     wanted = {"sparse_chunk": chunk, "sparse_merge": merge}
     if codec is not None:
         wanted["sparse_codec" if "/" in codec else "wire"] = codec
-    if density is not None and not job.opened and "RINGWOOD_SPARSE_MERGE" not in os.environ:
+    if density is not None and not job.opened and not os.environ.get("RINGWOOD_SPARSE_MERGE"):
         wanted["sparse_merge"] = merge or "union"  # what a rank picked of its own training is kept
     for keyword, value in wanted.items():
         if value is None:

@@ -37,6 +37,18 @@ def test_a_program_by_itself_is_the_only_rank(script, tmp_path):
     wait_until_nothing_is_left(tmp_path)
 
 
+@pytest.mark.parametrize("empty", ["RANK", "RINGWOOD_COORDINATOR", "SLURM_PROCID"])
+def test_an_empty_variable_makes_no_rank(empty, tmp_path):
+    ended = run([sys.executable, JOBS / "dense.py"], TMPDIR=str(tmp_path), **{empty: ""})
+    assert ended.code == 0 and ALONE in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
+def test_an_empty_address_is_no_server_of_torchs_ranks(tmp_path):
+    outputs = together("entered.py", ranks=2, TMPDIR=str(tmp_path), RINGWOOD_COORDINATOR="", LOCAL_RANK="")
+    assert all(f"rank {rank} of 2 entered twice" in output for rank, output in enumerate(outputs)), outputs
+
+
 TYPED = """
 import torch, ringwood.torch as rw
 rw.init()
