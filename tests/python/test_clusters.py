@@ -4,13 +4,14 @@ import contextlib
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
 import pytest
 
 import clusters
-from conftest import JOBS, PROGRAM, run, run_job
+from conftest import JOBS, PROGRAM, ROOT, run, run_job
 
 DIGEST = JOBS / "clusters" / "digest.py"
 RAY_PYTHON = os.environ.get("RINGWOOD_RAY_PYTHON", sys.executable)  # may have an environment of its own
@@ -108,3 +109,30 @@ def test_torchruns_restart_continues_from_the_newest_checkpoint(whose_server, tm
     ended = run(command, **variables)
     assert ended.code == 0 and "rank 1 resumed at step" in ended.output, ended.output
     assert restarted.read_text() == whole.read_text()
+
+
+# What the batch script calls. The server ends with srun's code, and then there are the checkpoints that SAVES has.
+FAKES = {
+    "ringwood": 'if [ "$1" = server ]; then echo "$SAVES" > "$HOME/list"; exit $CODE; fi; cat "$HOME/list"',
+    "scontrol": 'echo "$@"',
+}
+NONE, LIST = "no checkpoints in store\n", "STEP  EPOCH\n"
+
+
+@pytest.mark.parametrize(("code", "saves", "requeued"), [
+    (75, (30, 9), True), (137, (30, 9), True), (143, (30, 9), True),   # a last checkpoint; a rank was killed
+    (75, (9,), False), (137, (9,), False), (75, (), False),            # it fails where it failed before
+    (0, (30, 9), False), (1, (30, 9), False), (78, (30, 9), False)])
+def test_the_batch_script_requeues_what_starting_again_helps(code, saves, requeued, tmp_path):
+    script = re.search(r"```bash\n(#!/bin/bash\n#SBATCH.*?)```", (ROOT / "docs" / "clusters.md").read_text(), re.S)[1]
+    assert "--signal TERM@" in script, "the signal of the time limit itself ends the script, too"
+    if saves:
+        (tmp_path / "list").write_text(LIST + "   9  1\n")  # else there is no store yet
+    for name, body in FAKES.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path,
+                           env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path), "SLURM_JOB_ID": "7",
+                                "CODE": str(code),
+                                "SAVES": "".join([LIST, *(f"{step:4}  1\n" for step in saves)]) if saves else NONE})
+    assert (ended.returncode, ended.stdout) == (code, "requeue 7\n" if requeued else ""), ended.stderr
