@@ -4,7 +4,9 @@ An exception that nobody caught: Python prints the traceback, then every open se
 its sentence, so that the other ranks stop and name this one. The exit code is 1, unless an error of
 Ringwood's is it or lies below it: that decides (78 configuration, 75 restart me). Where another process
 failed there is one line and no traceback: the one that matters is the other's. Without an exception the
-sessions are closed in order. An error at Python's prompt ends nothing.
+sessions are closed in order. An error at Python's prompt ends nothing. A process of multiprocessing ends without exit
+handlers if it was forked, and its exception is printed by multiprocessing, so that the exit code is 1 in any case; its
+sessions are closed likewise.
 
 SIGTERM, by which clusters say that a process has to end soon: the ranks save a checkpoint after the step in hand, wait
 for it, and exit with 75. One asked rank is enough; the others hear it with the commit, and in an elastic job go on.
@@ -24,6 +26,8 @@ import numpy as np
 from .errors import AbortedError, JobEndedError, RingwoodError, UnavailableError, sentence_of
 
 _open = weakref.WeakSet()
+_of_multiprocessing = []  # the process in which its finalizer was made
+_BEFORE_OTHERS = 100  # of multiprocessing's priorities: queues and managers, which a rank may have, are at most at 15
 _installed = []  # the process in which the hooks were installed
 _asks = []       # the session that SIGTERM asks to end, and the process in which it does
 _heard = weakref.WeakSet()  # the sessions that it has asked
@@ -32,6 +36,10 @@ _heard = weakref.WeakSet()  # the sessions that it has asked
 def watch(session):
     """Closes `session` when the program ends."""
     _open.add(session)
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing and multiprocessing.parent_process() and os.getpid() not in _of_multiprocessing:
+        _of_multiprocessing[:] = [os.getpid()]
+        multiprocessing.util.Finalize(None, _after_process, exitpriority=_BEFORE_OTHERS)
 
 
 def install():
@@ -45,6 +53,14 @@ def install():
 
 def forget(session):
     _open.discard(session)
+
+
+def _after_process():
+    """Called by multiprocessing when its process has returned, or while what it raised is on its way up."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):  # torch's spawn makes one of an exception
+        error = None if error.code in (None, 0) else error.__context__ or error
+    _close_all(None if error is None else sentence_of(error))
 
 
 def _close_all(failure):

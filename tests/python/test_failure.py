@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from conftest import PROGRAM, run, run_job
+from conftest import JOBS, PROGRAM, run, run_job
 
 RESTART = 75
 
@@ -102,6 +102,22 @@ def test_a_training_from_a_loader_resumes_to_the_same_bits(tmp_path):
 def test_the_exit_code_says_whether_a_restart_helps(ending, code, told):
     ended = run([sys.executable, "-c", f"from ringwood import ending, errors\nending.install()\n{ending}"])
     assert ended.code == code and ended.output.startswith(told), ended.output
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(("does", "told"), [
+    ("returns", "all workers left cleanly after step 3"),
+    ("raises", "failed at step 4 of epoch 1: ValueError: invalid literal"),
+    ("exits", "failed at step 4 of epoch 1: SystemExit: 3")])
+def test_a_process_of_multiprocessing_leaves_as_a_program_does(how, does, told):
+    """Python ends it without exit handlers, and prints its exception by itself."""
+    ended = run([PROGRAM, "server", "--", sys.executable, JOBS / "forked.py", how, does])
+    assert f"{told}" in ended.output, ended.output
+
+
+def test_torchs_spawn_hides_an_exception_from_nobody():
+    ended = run([PROGRAM, "server", "--", sys.executable, JOBS / "forked.py", "spawn", "spawned"])
+    assert "failed at step 4 of epoch 1: ValueError: invalid literal" in ended.output, ended.output
 
 
 def test_what_the_others_are_told_of_an_exception_names_the_line_of_the_program():
