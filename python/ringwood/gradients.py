@@ -15,9 +15,10 @@ from .errors import RefusedError
 from .slot import settle
 from .untraced import untraced
 
-# After a backward pass that raised an exception.
+# After a backward pass that raised an exception, or an exchange that Ctrl-C has ended.
 NO_WAY_BACK = ("some of its gradients are on their way to the other ranks, and cannot be called back. End this process: the "
-               "job goes on from its last checkpoint")
+               "job goes on from its last checkpoint. The only rank of a job, as in a notebook, may call rw.shutdown() and "
+               "rw.init() instead, and make a new DistributedOptimizer")
 
 
 class Gradients:
@@ -40,7 +41,7 @@ class Gradients:
         self._passes_per_step = passes_per_step
         self._touched = [False] * len(slots)  # by any pass since zero_grad or step
         self._running = False  # between the first ready and the commit
-        self._failed = False   # a backward pass between them
+        self._failed = ""      # what did between them: a backward pass, an exchange
         self._left = False
         self._start_over()
         self._hooks = [slot.parameter.register_post_accumulate_grad_hook(self._hook(index, slot))
@@ -96,11 +97,17 @@ class Gradients:
 
     def backward_failed(self):
         """What of its gradients was announced is on its way; where nothing was, it can be dropped as without Ringwood."""
-        self._failed = self._failed or self._running
+        if self._running:
+            self._failed = self._failed or "a backward pass that failed"
+
+    def exchange_interrupted(self):
+        """By an exception that is none of the exchange's, such as KeyboardInterrupt: the session may have done it."""
+        if self._running:
+            self._failed = self._failed or "an exchange that was interrupted"
 
     def _refuse_failed(self, what):
         if self._failed:
-            raise RefusedError(f"{what} after a backward pass that failed: {NO_WAY_BACK}")
+            raise RefusedError(f"{what} after {self._failed}: {NO_WAY_BACK}")
 
     def _announce(self, index, slot):
         ready = slot.take(self._session, _dense(slot.parameter), self._scale)
@@ -114,7 +121,7 @@ class Gradients:
     def _refuse_excess(self, index):
         what = f'"{self.slots[index].name}" got another gradient while the one before is on its way to the other ranks, '
         if self._failed:
-            raise RefusedError(f"{what}and the backward pass that made that one failed: {NO_WAY_BACK}")
+            raise RefusedError(f"{what}after {self._failed}: {NO_WAY_BACK}")
         if self._backward.inside(self):
             raise RefusedError(f"{what}and this backward pass is inside the one that made it, as with torch.utils.checkpoint: "
                                "pass use_reentrant=False")

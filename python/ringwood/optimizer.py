@@ -13,7 +13,7 @@ import torch
 
 from .agreement import differing, repeated
 from .ddp import refuse_beside
-from .errors import AbortedError, InvalidError, RefusedError
+from .errors import AbortedError, InvalidError, RefusedError, RingwoodError
 from .gradients import Gradients
 from .recipe import recipes_of, wire_reach_of
 from .replay import Changes, Note, note_of
@@ -259,6 +259,15 @@ class DistributedOptimizer(OptimizerWrapper):
 
     def exchange(self):
         """Announces missing gradients and waits for the commit."""
+        try:
+            self._exchange_all()
+        except RingwoodError:
+            raise
+        except BaseException:  # of Ctrl-C, or of a script's handler of a signal
+            self._gradients.exchange_interrupted()
+            raise
+
+    def _exchange_all(self):
         if not self._gradients.running:
             self.weigh()
         self._refuse_strangers(self._gradients.known)

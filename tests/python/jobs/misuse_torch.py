@@ -134,6 +134,30 @@ for optimizer.missing in ("zero", "skip", "error"):
 rw.shutdown()
 rw.init()
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), missing="zero")
+
+
+class Stopping:
+    """A session whose steps are committed, and before anybody hears of it the user presses Ctrl-C."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    def finish_step(self):
+        self._session.finish_step()
+        raise KeyboardInterrupt
+
+
+optimizer._exchange = Stopping(rw.session())
+refused(KeyboardInterrupt, [], model(inputs).sum().backward)
+optimizer._exchange = rw.session()
+for call in (optimizer.step, optimizer.synchronize, optimizer.zero_grad, model(inputs).sum().backward):
+    refused(ringwood.RefusedError, ["exchange", "interrupted", "End this process", "rw.init()"], call)
+rw.shutdown()
+rw.init()
+optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), missing="zero")
 with optimizer.no_sync():  # where nothing has left there is a way back
     layers = torch.nn.functional.linear(inputs, Failing.apply(model.weight * 1), model.bias)
     refused(ValueError, ["backward fails"], layers.sum().backward)
