@@ -8,11 +8,8 @@ On a cluster of several hosts: `ringwood server --network-interface eth0 --trust
 import os
 import runpy
 import sys
-import traceback
 
 import ray
-
-import ringwood
 
 END_SECONDS = 60  # of the others, once a rank has failed
 
@@ -32,25 +29,41 @@ class Rank:
                 print(ending.code, file=sys.stderr)
                 return 1
             return ending.code or 0
-        except ringwood.RingwoodError as error:
-            traceback.print_exc()
-            return error.exit_code
+        except Exception:
+            try:
+                sys.excepthook(*sys.exc_info())  # Ringwood's tells the other ranks, and knows the code of its own errors
+            except SystemExit as ending:
+                return ending.code
+            return 1
         return 0
+
+
+def code_of(running):
+    try:
+        return ray.get(running)
+    except ray.exceptions.RayActorError as error:
+        print(f"ray_actors: {error}", file=sys.stderr)
+        return 75  # as of a process that was killed: starting again may help
 
 
 def main(world, script, *arguments):
     given = {name: value for name, value in os.environ.items() if name.startswith("RINGWOOD_")}
     ray.init(runtime_env={"env_vars": given})  # of the actors, wherever they are
     ranks = [Rank.remote(rank, world) for rank in range(int(world))]
-    running, codes = [rank.run.remote(os.path.abspath(script), arguments) for rank in ranks], [0]
+    actors = {rank.run.remote(os.path.abspath(script), arguments): rank for rank in ranks}
+    running, failure = list(actors), 0
     while running:
-        ended, running = ray.wait(running, timeout=END_SECONDS if any(codes) else None)
+        ended, running = ray.wait(running, timeout=END_SECONDS if failure else None)
         if not ended:
             print(f"ray_actors: a rank failed, and {len(running)} of {world} have not ended since: does Ray lack CPUs?",
                   file=sys.stderr)
             break
-        codes += ray.get(ended)
-    return max(codes)
+        code = code_of(ended[0])
+        if code:
+            ray.kill(actors[ended[0]])  # its session may be open still, and the others wait for it
+        if code and failure in (0, 75):  # 75: that another rank has failed
+            failure = code
+    return failure
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, run, run_job
+from conftest import PROGRAM, ROOT, run, run_job
 
 EXAMPLES = ROOT / "examples"
 CONFIGURATION_ERROR = 78
@@ -65,9 +65,12 @@ def wait(ranks, timeout):
     assert started or timeout, "it waits for ever"
     return started, [rank for rank in ranks if rank not in started]
 
-def get(ranks):
-    assert all(rank < 2 for rank in ranks), "it waits for ever"
-    return [75 for _ in ranks]
+def get(rank):
+    assert rank < 2, "it waits for ever"
+    return 75
+
+def kill(actor):
+    pass
 """
 
 
@@ -75,3 +78,49 @@ def test_ranks_for_which_ray_has_no_cpu_are_not_waited_for_when_others_failed(tm
     (tmp_path / "ray.py").write_text(RAY)
     ended = run([sys.executable, EXAMPLES / "ray_actors.py", "4", __file__], PYTHONPATH=f"{tmp_path}:{ROOT / 'python'}")
     assert ended.code == 75 and "2 of 4 have not ended" in ended.output, ended.output
+
+
+# Rank 1 ends first, with its session open, or Ray loses its actor; rank 0 waits for it, and hears when it is gone.
+LOSING = """
+import os
+from types import SimpleNamespace as Made
+exceptions = Made(RayActorError=KeyError)
+killed = []
+
+def remote(**options):
+    return lambda actor: Made(remote=lambda rank, world: Made(rank=rank, run=Made(remote=lambda *_: rank)))
+
+def init(**options):
+    pass
+
+def wait(ranks, timeout):
+    first = 0 if killed or 1 not in ranks else 1
+    assert first == 1 or killed, "it waits for rank 1"
+    return [first], [rank for rank in ranks if rank != first]
+
+def get(rank):
+    if rank == 1 and os.environ["CODE"] == "lost":
+        raise exceptions.RayActorError("the actor is lost")
+    return int(os.environ["CODE"]) if rank == 1 else 75
+
+def kill(actor):
+    killed.append(actor.rank)
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("3", 3), ("78", 78), ("1", 1), ("lost", 75)])
+def test_an_actor_of_ray_that_failed_is_ended_and_its_code_counts(how, code, tmp_path):
+    (tmp_path / "ray.py").write_text(LOSING)
+    ended = run([sys.executable, EXAMPLES / "ray_actors.py", "2", __file__], CODE=how,
+                PYTHONPATH=f"{tmp_path}:{ROOT / 'python'}")
+    assert ended.code == code and "it waits" not in ended.output, ended.output
+
+
+def test_an_actor_of_ray_tells_the_other_ranks_what_its_script_raised(tmp_path):
+    (tmp_path / "ray.py").write_text("def remote(**options):\n    return lambda actor: actor\n")
+    (tmp_path / "raises.py").write_text("import ringwood\nsession = ringwood.Session()\nint('no number')\n")
+    (tmp_path / "actor.py").write_text("import os, sys, ray_actors\nrank = ray_actors.Rank(0, 1)\n"
+                                       "print('code', rank.run(sys.argv[1], []), flush=True)\nos._exit(0)\n")
+    ended = run([PROGRAM, "server", "--", sys.executable, tmp_path / "actor.py", tmp_path / "raises.py"],
+                PYTHONPATH=f"{tmp_path}:{EXAMPLES}:{ROOT / 'python'}")
+    assert "code 1\n" in ended.output and "of epoch 1: ValueError: invalid literal" in ended.output, ended.output
