@@ -11,7 +11,7 @@ import time
 import pytest
 
 import clusters
-from conftest import JOBS, PROGRAM, environment, python, run, run_job
+from conftest import JOBS, PROGRAM, ROOT, environment, python, run, run_job
 
 MANY = 10**6  # steps: more than are ever done
 SECONDS = 400   # on a machine that does much else
@@ -140,6 +140,27 @@ def test_a_job_of_slurm_saves_and_ends_with_75(tmp_path):
         step = asked([PROGRAM, "server", "--store", store, "--", "srun", "--nodes", 2, "--ntasks", 2, sys.executable,
                       JOBS / "clusters/asked.py", tmp_path, MANY], tmp_path, cancel, **variables)
     check_what_was_saved(store, step, tmp_path)
+
+
+def test_a_jobset_that_is_suspended_saves_though_its_server_is_ended_too(tmp_path):
+    """Kubernetes asks all pods at once."""
+    manifest = (ROOT / "deploy" / "kubernetes" / "jobset.yaml").read_text()
+    given = [flag for flag in re.findall(r"^ +- (--[\w-]+(?:=\S+)?)", manifest, re.M)
+             if not flag.startswith(("--listen", "--network", "--trusted", "--store="))]
+    assert "--store-patience=60" in given
+    server = subprocess.Popen([PROGRAM, "server", "--listen=127.0.0.1:0", "--insecure", f"--store={tmp_path / 'store'}", *given],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment())
+    address = server.stdout.readline().split()[-1]
+    ranks = [subprocess.Popen([*map(str, python(JOBS / "clusters/asked.py")), tmp_path, str(MANY)], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=environment(RANK=str(rank), WORLD_SIZE="2", RINGWOOD_COORDINATOR=address))
+             for rank in range(2)]
+    begun(tmp_path, ranks[0])
+    for process in (server, *ranks):
+        process.send_signal(signal.SIGTERM)
+    outputs = [process.communicate(timeout=SECONDS)[0] for process in (*ranks, server)]
+    assert "is complete" in outputs[0], outputs
+    assert [process.returncode for process in (*ranks, server)] == [75, 75, 0], outputs
 
 
 def test_a_handler_of_the_scripts_own_stays(tmp_path):
