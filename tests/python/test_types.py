@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,17 @@ def test_the_session_has_the_librarys_options(monkeypatch):
     init = next(each for each in session.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
     typed = {name for name, _ in parameters_of_stub(init)} - {"self"}
     assert typed == set(module_of("library").load().keywords)
+
+
+def test_an_option_of_few_words_is_typed_with_all_of_them():
+    session = next(node for name, node in definitions("session") if name == "Session")
+    init = next(each for each in session.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    typed = {each.arg: {word.value for word in ast.walk(each.annotation) if isinstance(word, ast.Constant) and word.value}
+             for each in init.args.kwonlyargs}
+    rows = [line.split(" | ") for line in (ROOT / "docs" / "reference.md").read_text().splitlines()]
+    words = {row[2].strip("`"): set(re.findall(r"`(\w+)`", row[5])) for row in rows if len(row) == 8}
+    for name in ("wire", "transport", "sparse_merge", "sparse_method"):
+        assert typed[name] == words[name], name
 
 
 @pytest.mark.skipif(MYPY is None, reason="needs mypy, or RINGWOOD_MYPY, which names it: ./dev package --check has one")
