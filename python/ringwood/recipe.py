@@ -43,11 +43,22 @@ def route_of(route, density):
     return route or ("dense" if density is None else "auto")
 
 
+def check_share(route, density):
+    """Before anything is registered, so that a script which is told so at a prompt may try again."""
+    if route not in (None, "auto", "dense", "sparse"):
+        raise InvalidError(f'route="{route}": choose auto, dense or sparse')
+    if density is not None and not 0 < density <= 1:
+        raise InvalidError(f"density={density:g}: the share of a tensor's entries that is sent lies above 0 and is at most 1; "
+                           "leave it out to send all of them")
+
+
 def recipe_of(route, density, momentum_correction, clip_norm, optimizer=None, group=None):
     """None: nobody said. `group`: of `optimizer`, if it is known; what the group says comes first."""
     group = group or {}
     density = group.get("density", density)
-    route = route_of(group.get("route", route), density)
+    route = group.get("route", route)
+    check_share(route, density)
+    route = route_of(route, density)
     correction = group.get("momentum_correction", momentum_correction)
     clip_norm = group.get("clip_norm", clip_norm)
     density = DENSITY if density is None else density

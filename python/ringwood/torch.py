@@ -52,7 +52,13 @@ __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "Distrib
 
 def init(**options):
     """Reads the job from the environment (see ringwood.Session for `options`); a second call does
-    nothing. The session itself opens when it is first needed."""
+    nothing, and is refused with options that the first one had not. The session itself opens when it is first needed."""
+    if _job.running():
+        late = [f"{name}={value!r}" for name, value in options.items() if value not in (None, _job.current().option(name))]
+        if late:
+            raise RefusedError(f"rw.init({', '.join(late)}) comes too late: an earlier rw.init() or init_process_group"
+                               '("ringwood") has begun the job without. Give options in the first call, before '
+                               "init_process_group, or to all ranks by the launcher or variables (--wire, RINGWOOD_WIRE)")
     _job.start(options)
 
 
@@ -164,7 +170,8 @@ def broadcast_parameters(parameters, root_rank=0, root=None):
 
 def _named(parameters):
     """[(name, tensor)]."""
-    named = list(getattr(parameters, "items", lambda: parameters)())
+    given = getattr(parameters, "items", lambda: parameters)()
+    named = list(given) if hasattr(given, "__iter__") else [given]
     if not all(isinstance(each, (tuple, list)) and len(each) == 2 for each in named):
         raise InvalidError("broadcast_parameters takes model.state_dict(), or pairs of a name and a tensor as "
                            "model.named_parameters() gives them")

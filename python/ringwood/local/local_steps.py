@@ -15,6 +15,7 @@ import torch
 
 from ..agreement import differing, refuse_differences, repeated
 from ..errors import AbortedError, InvalidError, RefusedError
+from ..recipe import check_share
 from ..sampler import NoSamples
 from ..slot import is_empty
 from ..wrapper import OptimizerWrapper, refuse_wrapped
@@ -51,6 +52,8 @@ class LocalSteps(OptimizerWrapper):
                  residual_decay=1.0, chunk=None, merge=None, ahead=False):
         if not 0 <= mix < 1:
             raise InvalidError(f"mix={mix} must lie in [0, 1)")
+        for share in (density, *(group.get("density") for group in optimizer.param_groups)):
+            check_share(None, share)
         if density is None and residual_decay != 1:
             raise InvalidError("residual_decay without density: dense tensors have no residual")
         if ahead and density is None:

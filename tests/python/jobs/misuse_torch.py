@@ -33,9 +33,17 @@ refused(ringwood.InvalidError, ["weight", "float64", 'init_process_group("ringwo
         torch.optim.SGD(exact.parameters(), lr=1.0), exact.named_parameters())
 for empty in (lazy, torch.nn.Linear(2, 2, device="meta")):
     refused(ringwood.InvalidError, ["weight", "no values yet"], rw.broadcast_parameters, empty.state_dict())
+refused(ringwood.InvalidError, ["model.state_dict()"], rw.broadcast_parameters, model)
 for value, word in ((None, "NoneType"), ([1.0], "list"), ("1", "str"), (torch.eye(2).to_sparse(), "sparse")):
     refused(ringwood.InvalidError, [word], rw.allreduce, value)
+for words, wrong in ((["route", "dense or sparse"], {"route": "ring"}), (["density=2"], {"density": 2}),
+                     (["density=0", "leave it out"], {"density": 0})):
+    refused(ringwood.InvalidError, words, rw.DistributedOptimizer, inner, model.named_parameters(), **wrong)
+    refused(ringwood.InvalidError, words, rw.HookState, model.named_parameters(), **wrong)
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), momentum_correction=0)
+assert optimizer.leads, "one that was refused is taken for the first"
+rw.init()  # does nothing
+refused(ringwood.RefusedError, ["wire='int8'", "init_process_group", "RINGWOOD_WIRE"], rw.init, wire="int8")
 graph = torch.nn.Module()
 graph.register_buffer("edges", torch.eye(2).to_sparse())
 rw.broadcast_buffers(graph)
