@@ -14,11 +14,13 @@ import ctypes
 import operator
 import os
 import socket
+import threading
 from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32,
                     c_uint64, c_void_p)
 
 from .errors import InternalError, InvalidError, NotFoundError, RefusedError, error_of
 from .interface.interrupts import Interrupts
+from .interface.lent import identity_of, lent
 
 
 class Option(Structure):
@@ -99,6 +101,7 @@ MEMORY = {"host": 0, "cuda": 1}
 SCOPES = {"shared": 1, "per_rank": 2, "own": 2}  # "own": the former name
 
 # RINGWOOD_OPTION_*: (the field's type, a Python value as the field has it)
+_reading = threading.Lock()  # of the environment, by one thread at a time
 _OPTION_TYPES = {
     1: (c_char_p, os.fsencode),
     2: (c_int, operator.index),
@@ -267,9 +270,10 @@ class Library:
         self.keywords = {keyword.decode(): (name, _OPTION_TYPES[kind][1])
                          for _, name, kind, keyword in options if keyword}
 
-    def options(self, given, environment=True):
+    def options(self, given):
         """ringwood_options: of the environment, and over it what is `given`, by keyword (None: nothing)."""
-        options = self.options_from_environment() if environment else self._empty_options()
+        with _reading, lent(identity_of(given)):  # what is given need not be there, too
+            options = self.options_from_environment()
         for keyword, value in given.items():
             if keyword not in self.keywords:
                 raise TypeError(f'a session has no option "{keyword}"; there are {", ".join(self.keywords)}')
@@ -278,11 +282,8 @@ class Library:
                 setattr(options, name, give(value))
         return options
 
-    def _empty_options(self):
-        return self.Options(size=ctypes.sizeof(self.Options))
-
     def options_from_environment(self):
-        options = self._empty_options()
+        options = self.Options(size=ctypes.sizeof(self.Options))
         self.check(self.waits.ringwood_options_from_environment(byref(options), options.size))
         return options
 

@@ -60,12 +60,11 @@ class Session:
         ending.install()
         self._library = load()
         given = {"coordinator": coordinator or None, "rank": rank, "world": world, **options}
-        whole = None not in (coordinator, rank, world) and not os.environ.get("RINGWOOD_COORDINATOR")
         entry = enter(given)
         handle = c_void_p()
         try:
             with entry.environment():
-                options = self._library.options(given, environment=not whole)
+                options = self._library.options(given)
                 self._library.wait("ringwood_open", byref(options), byref(handle))
         except BaseException as error:
             if handle:  # Ctrl-C came with the last rank

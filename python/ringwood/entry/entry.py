@@ -15,6 +15,7 @@ import time
 
 from ..errors import InvalidError, UnavailableError
 from ..interface.aside import aside
+from ..interface.lent import identity_of, lent
 from ..library import load
 from .host_reducer import for_served_job, for_torchruns_job
 from .own_server import OwnServer
@@ -36,19 +37,9 @@ class Entry:
     def __init__(self, variables=None, servers=(), alone=False):
         self._variables, self._servers, self._alone = variables or {}, servers, alone
 
-    @contextlib.contextmanager
     def environment(self):
         """In it while options are read and the session is opened."""
-        before = {name: os.environ.get(name) for name in self._variables}
-        os.environ.update(self._variables)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+        return lent(self._variables)
 
     def close(self):
         servers, self._servers = self._servers, ()
@@ -58,12 +49,14 @@ class Entry:
 
 def enter(given):
     """`given`: the session's options, by keyword."""
-    named = [name for name in ("coordinator", "rank", "world") if given.get(name) is not None]
-    if not named and not any(os.environ.get(name) for name in _OF_RANKS):
+    named = identity_of(given)
+    if not named and not any(name in os.environ for name in _OF_RANKS):
         return _alone()
     torch = "torch" in sys.modules or "TORCHELASTIC_RUN_ID" in os.environ  # else it may not be installed
-    if torch and not named and not os.environ.get("RINGWOOD_COORDINATOR") and all(map(os.environ.get, _OF_TORCH)):
-        return _by_torch(given)
+    known = os.environ | named
+    if torch and "RINGWOOD_COORDINATOR" not in known and all(name in known for name in _OF_TORCH):
+        with lent(named):
+            return _by_torch(given)
     # With a server, or with an error that says what is missing.
     return Entry() if named else Entry(for_served_job(given))
 

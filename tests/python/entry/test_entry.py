@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from conftest import JOBS, PROGRAM, ROOT, environment, run
+from conftest import JOBS, PROGRAM, ROOT, environment, run, run_job
 from test_process_group import together
 
 ALONE = "nothing started this process as a rank of a job, so it trains alone"
@@ -132,6 +132,13 @@ def test_ranks_that_torchs_variables_name_find_each_other(tmp_path):
     outputs = together("entered.py", "gloo", ranks=3, TMPDIR=str(tmp_path))
     assert all(f"rank {rank} of 3 entered twice" in output for rank, output in enumerate(outputs)), outputs
     wait_until_nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize("start", [lambda: together("numbered.py", ranks=2),
+                                   lambda: [run_job("numbered.py").output] * 2,
+                                   lambda: [run_job("numbered.py", "named").output] * 2], ids=["torch", "server", "named"])
+def test_arguments_number_ranks_as_variables_do(start):
+    assert all(f"rank {rank} of 2 came twice" in output for rank, output in enumerate(start()))
 
 
 OF_TWO_HOSTS = """
