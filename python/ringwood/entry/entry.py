@@ -50,11 +50,11 @@ class Entry:
 def enter(given):
     """`given`: the session's options, by keyword."""
     named = identity_of(given)
-    if not named and not any(name in os.environ for name in _OF_RANKS):
+    if not named and not any(os.environ.get(name) for name in _OF_RANKS):
         return _alone()
     torch = "torch" in sys.modules or "TORCHELASTIC_RUN_ID" in os.environ  # else it may not be installed
     known = os.environ | named
-    if torch and "RINGWOOD_COORDINATOR" not in known and all(name in known for name in _OF_TORCH):
+    if torch and not known.get("RINGWOOD_COORDINATOR") and all(map(known.get, _OF_TORCH)):
         with lent(named):
             return _by_torch(given)
     # With a server, or with an error that says what is missing.
