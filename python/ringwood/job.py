@@ -128,7 +128,7 @@ def _warn_of_lost_steps(session):
 def local_rank():
     """The rank among the processes of this host, as torchrun, Open MPI and Slurm name it; mpirun may run within a job of Slurm."""
     for name in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
-        if name in os.environ:
+        if os.environ.get(name):
             return int(os.environ[name])
     return 0
 

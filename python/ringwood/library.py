@@ -100,8 +100,8 @@ OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3, "product": 4}
 MEMORY = {"host": 0, "cuda": 1}
 SCOPES = {"shared": 1, "per_rank": 2, "own": 2}  # "own": the former name
 
-# RINGWOOD_OPTION_*: (the field's type, a Python value as the field has it)
 _reading = threading.Lock()  # of the environment, by one thread at a time
+# RINGWOOD_OPTION_*: (the field's type, a Python value as the field has it)
 _OPTION_TYPES = {
     1: (c_char_p, os.fsencode),
     2: (c_int, operator.index),

@@ -162,7 +162,7 @@ TEST(OptionTable, RanksCompareWhatChangesResultsInTheseWords) {
   std::string text;
   for (const auto& [name, value] : Agreed(SessionOptions())) text += name + "=" + value + ";";
   EXPECT_EQ(text,
-            "planner=hybrid;network to plan for=measured;wire=fp32;sparse "
+            "planner=hybrid;network to plan for=measured;wire=native;sparse "
             "codec=block16/fp32;sparse merge=gtopk;"
             "sparse method=exact;sparse chunk=0;sparse keep=0;momentum masking=on;"
             "warm-up steps=0;");

@@ -44,6 +44,13 @@ def test_an_empty_variable_makes_no_rank(empty, tmp_path):
     wait_until_nothing_is_left(tmp_path)
 
 
+def test_an_empty_variable_names_no_local_rank(monkeypatch):
+    from ringwood import job
+    monkeypatch.setenv("LOCAL_RANK", "")
+    monkeypatch.setenv("SLURM_LOCALID", "1")
+    assert job.local_rank() == 1
+
+
 def test_an_empty_address_is_no_server_of_torchs_ranks(tmp_path):
     outputs = together("entered.py", ranks=2, TMPDIR=str(tmp_path), RINGWOOD_COORDINATOR="", LOCAL_RANK="")
     assert all(f"rank {rank} of 2 entered twice" in output for rank, output in enumerate(outputs)), outputs
