@@ -76,7 +76,7 @@ class Bench {
  public:
   explicit Bench(uint64_t elements) : elements_(elements) {}
   Status Prepare();
-  Status Passes();
+  Status Passes(DataType type);
   Status Codes(int bits, int world);
 
  private:
@@ -144,37 +144,38 @@ StatusOr<double> Bench::Seconds(const Launch& launch) {
   return Median(seconds);
 }
 
-Status Bench::Passes() {
+// bf16 is read from the memory of the float gradients, whatever numbers that makes.
+Status Bench::Passes(DataType type) {
   const cudaStream_t stream = stream_.get();
-  const size_t bytes = elements_ * sizeof(float);
+  const size_t width = SizeOf(type), bytes = elements_ * width;
   const double both = 2.0 * static_cast<double>(bytes);
+  const std::string of = type == DataType::kFloat32 ? "" : " in bf16";
   const cuda::PartsView parts{parts_.data(), kTensors, elements_};
   RW_ASSIGN_OR_RETURN(double seconds, Seconds([&] {
                         return cudaMemcpyAsync(output_.data(), gradients_.data(), bytes,
                                                cudaMemcpyDeviceToDevice, stream);
                       }));
   copy_rate_ = both / seconds;
-  Print("copy", seconds, both);
+  Print("copy" + of, seconds, both);
   RW_ASSIGN_OR_RETURN(seconds, Seconds([&] {
-                        return cuda::LaunchPack(DataType::kFloat32, parts, 0.5f, nullptr,
-                                                flat_.data(), largest_.data(), stream);
+                        return cuda::LaunchPack(type, parts, 0.5f, nullptr, flat_.data(),
+                                                largest_.data(), stream);
                       }));
-  Print("pack", seconds, both);
+  Print("pack" + of, seconds, both);
   const uint64_t slice = elements_ / kSummands;
-  const cuda::SumView sum = {flat_.data(), flat_.data() + slice, kSummands - 1, slice,
-                             output_.data()};
+  const auto* const rest = reinterpret_cast<const std::byte*>(flat_.data()) + slice * width;
+  const cuda::SumView sum = {flat_.data(), rest,           kSummands - 1,
+                             slice,        output_.data(), type == DataType::kBFloat16};
   RW_ASSIGN_OR_RETURN(seconds, Seconds([&] { return cuda::LaunchSum(sum, stream); }));
-  Print("sum of " + std::to_string(kSummands), seconds,
-        static_cast<double>((kSummands + 1) * slice * sizeof(float)));
+  Print("sum of " + std::to_string(kSummands) + of, seconds,
+        static_cast<double>((kSummands + 1) * slice * width));
   RW_ASSIGN_OR_RETURN(seconds, Seconds([&] {
                         return cuda::LaunchWordDigest(flat_.data(), bytes, digest_.data(), stream);
                       }));
-  Print("digest", seconds, both / 2);
-  RW_ASSIGN_OR_RETURN(seconds, Seconds([&] {
-                        return cuda::LaunchUnpack(DataType::kFloat32, parts, flat_.data(), 0.5,
-                                                  stream);
-                      }));
-  Print("unpack", seconds, both);
+  Print("digest" + of, seconds, both / 2);
+  RW_ASSIGN_OR_RETURN(
+      seconds, Seconds([&] { return cuda::LaunchUnpack(type, parts, flat_.data(), 0.5, stream); }));
+  Print("unpack" + of, seconds, both);
   return OkStatus();
 }
 
@@ -231,7 +232,8 @@ Status Run(uint64_t elements) {
   RW_RETURN_IF_ERROR(CountDevices().status());
   Bench bench(elements);
   RW_RETURN_IF_ERROR(bench.Prepare());
-  RW_RETURN_IF_ERROR(bench.Passes());
+  RW_RETURN_IF_ERROR(bench.Passes(DataType::kBFloat16));
+  RW_RETURN_IF_ERROR(bench.Passes(DataType::kFloat32));
   for (const int bits : {8, 4}) {
     for (const int world : kWorlds) RW_RETURN_IF_ERROR(bench.Codes(bits, world));
   }

@@ -10,6 +10,7 @@
 #include "base/cuda/device.h"
 #include "base/random.h"
 #include "client/exchange/scale.h"
+#include "dense/arithmetic/half.h"
 #include "include/ringwood.h"
 #include "tests/client/job.h"
 
@@ -37,6 +38,37 @@ std::vector<float> FromTheDevice(const DeviceArray& array, size_t count) {
   return values;
 }
 
+// The output becomes the input: a ring of one rank copies. Returns the digest; 0 after an error.
+uint64_t CopyByARing(DeviceBucket* bucket) {
+  auto loop = std::make_unique<Loop>("ring");
+  std::unique_ptr<DeviceRing> one;
+  absl::Notification done;
+  uint64_t digest = 0;
+  const auto reduce = [&]() -> Status {
+    RW_ASSIGN_OR_RETURN(one, MakeDeviceRing(loop.get(), {}));
+    DeviceReduction reduction;
+    reduction.type = bucket->type();
+    reduction.input = bucket->input();
+    reduction.output = bucket->output();
+    reduction.count = bucket->elements();
+    reduction.producer = bucket->stream();
+    one->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
+      EXPECT_TRUE(result.ok()) << Message(result.status());
+      digest = result.ok() ? result->digest : 0;
+      done.Notify();
+    });
+    return OkStatus();
+  };
+  EXPECT_TRUE(loop->Call(reduce, Seconds(20)).ok());
+  EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  const auto end = [&] {
+    one.reset();
+    return OkStatus();
+  };
+  EXPECT_TRUE(loop->Call(end, Seconds(20)).ok());
+  return digest;
+}
+
 TEST(DeviceBucket, WithoutADeviceItSaysSo) {
   if (CountDevices().ok()) GTEST_SKIP() << "there is a device";
   EXPECT_EQ(MakeDeviceBucket(0, 10, DataType::kFloat32).status().code(),
@@ -56,28 +88,7 @@ TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {
         {static_cast<float*>(on_b->data()), b.size(), nullptr, a.size()}};
     auto bucket = *MakeDeviceBucket(0, a.size() + b.size(), DataType::kFloat32);
     ASSERT_TRUE(bucket->Pack(parts, weight).ok());
-    auto ring = std::make_unique<Loop>("ring");  // of one rank: it copies
-    std::unique_ptr<DeviceRing> one;
-    absl::Notification done;
-    uint64_t digest = 0;
-    ASSERT_TRUE(ring->Call(
-                        [&]() -> Status {
-                          RW_ASSIGN_OR_RETURN(one, MakeDeviceRing(ring.get(), {}));
-                          DeviceReduction reduction;
-                          reduction.input = bucket->input();
-                          reduction.output = bucket->output();
-                          reduction.count = bucket->elements();
-                          reduction.producer = bucket->stream();
-                          one->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
-                            EXPECT_TRUE(result.ok()) << Message(result.status());
-                            digest = result.ok() ? result->digest : 0;
-                            done.Notify();
-                          });
-                          return OkStatus();
-                        },
-                        Seconds(20))
-                    .ok());
-    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    const uint64_t digest = CopyByARing(bucket.get());
     ASSERT_TRUE(bucket->Unpack(parts, 0.7).ok());
     std::vector<float> packed(b.size()), expected(b.size());
     ScaleInto(b, weight, 1, packed);
@@ -88,13 +99,26 @@ TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {
     EXPECT_EQ(bucket->largest(),
               std::max(largest, std::bit_cast<uint32_t>(weight * a[0]) & 0x7fffffffu));
     EXPECT_NE(digest, 0u);
-    ASSERT_TRUE(ring->Call(
-                        [&] {
-                          one.reset();
-                          return OkStatus();
-                        },
-                        Seconds(20))
-                    .ok());
+  }
+}
+
+TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpuInBFloat16) {
+  if (!CountDevices().ok()) GTEST_SKIP() << "skipped: no device";
+  Random random(7);
+  for (const size_t count : {size_t{1}, size_t{4099}, size_t{1'000'003}}) {
+    std::vector<uint16_t> values(count), packed(count), expected(count), seen(count);
+    for (uint16_t& value : values) value = ToBFloat16(static_cast<float>(random.Unit() - 0.5));
+    const auto array = *MakeDeviceArray(0, count * sizeof(uint16_t));
+    ASSERT_TRUE(array->Upload(std::as_bytes(std::span(values))).ok());
+    const DeviceBucket::Part parts[] = {{array->data(), count, nullptr, 0}};
+    auto bucket = *MakeDeviceBucket(0, count, DataType::kBFloat16);
+    ASSERT_TRUE(bucket->Pack(parts, 0.3f).ok());
+    EXPECT_NE(CopyByARing(bucket.get()), 0u);
+    ASSERT_TRUE(bucket->Unpack(parts, 0.7).ok());
+    ScaleInto(std::span<const uint16_t>(values), 0.3f, 1, packed);
+    DivideInto(std::span<const uint16_t>(packed), 0.7, expected);
+    ASSERT_TRUE(array->Download(std::as_writable_bytes(std::span(seen))).ok());
+    EXPECT_EQ(seen, expected);
   }
 }
 

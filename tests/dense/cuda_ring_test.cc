@@ -17,6 +17,7 @@
 #include "base/cuda/device.h"
 #include "base/digest.h"
 #include "base/random.h"
+#include "dense/arithmetic/half.h"
 #include "dense/cuda/device_ring.h"
 #include "dense/cuda/word_digest.h"
 
@@ -157,6 +158,28 @@ class DeviceRank {
     }
   }
 
+  // Whole numbers that bfloat16 holds, as their sums.
+  void SumBFloat16(uint64_t count) {
+    std::vector<uint16_t> mine(count), sums(count);
+    for (uint64_t i = 0; i < count; ++i) {
+      float sum = 0;
+      for (int r = 0; r < world_; ++r) sum += static_cast<float>((i + 3 * r) % 16);
+      mine[i] = ToBFloat16(static_cast<float>((i + 3 * rank_) % 16));
+      sums[i] = ToBFloat16(sum);
+    }
+    ASSERT_TRUE(arrays_[0]->Upload(std::as_bytes(std::span(mine))).ok());
+    DeviceReduction reduction;
+    reduction.type = DataType::kBFloat16;
+    reduction.input = arrays_[0]->data();
+    reduction.output = arrays_[1]->data();
+    reduction.count = count;
+    const StatusOr<AllReduceResult> result = Reduce(reduction);
+    ASSERT_TRUE(result.ok()) << Message(result.status());
+    EXPECT_EQ(Get<uint16_t>(*arrays_[1], count), sums);
+    EXPECT_EQ(Get<uint16_t>(*arrays_[0], count), mine) << "the input was written";
+    EXPECT_EQ(result->digest, WordDigest(sums.data(), count * sizeof(uint16_t)));
+  }
+
   // Three rounds of codes; all ranks know what all bring, and so what the CPU's codec makes of it.
   void SumCodes(int bits, uint64_t count) {
     std::vector<CodedShare> shares(world_, CodedShare(count));
@@ -280,6 +303,7 @@ TEST(DeviceRingRank, KeepsTheContract) {
   ASSERT_TRUE(end.status().ok()) << Message(end.status());
   for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{4096}, kMost})
     end.SumSeveral(count);
+  for (const uint64_t count : {uint64_t{1}, uint64_t{4097}, kMost}) end.SumBFloat16(count);
   for (const uint64_t bytes : {1, 1000003}) end.BroadcastFrom(world - 1, bytes);
   for (const int bits : {8, 4}) {
     for (const uint64_t count : {uint64_t{1}, uint64_t{4096}, kMost}) end.SumCodes(bits, count);

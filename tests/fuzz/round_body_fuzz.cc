@@ -1,7 +1,8 @@
 // What a worker makes of a logged round: gradients that it wrote are averages of all tensors, or
 // none was touched.
 //
-// sources: client/updates/round_body.cc client/exchange/scale.cc updates.pb.cc
+// sources: client/updates/round_body.cc client/exchange/scale.cc client/exchange/gradient.cc
+// sources: updates.pb.cc
 // sources: sparse/codec.cc sparse/index_code.cc sparse/value_code.cc sparse/bits/sum_code.cc
 // sources: base/status.cc base/check.cc
 // libraries: protobuf libhwy
@@ -21,7 +22,8 @@ constexpr size_t kTensors = 3;
 constexpr size_t kElements[kTensors] = {1, 30, 70000};  // the last one has two blocks of indices
 constexpr float kBefore = -77;
 
-void Read(std::span<const std::byte> body) {
+// `narrow`: the second tensor is bfloat16, in the first half of its memory.
+void ReadAs(bool narrow, std::span<const std::byte> body) {
   static std::vector<std::vector<float>> gradients(kTensors);
   std::vector<Tensor> tensors(kTensors);
   TensorsById by_id;
@@ -30,6 +32,7 @@ void Read(std::span<const std::byte> body) {
     tensors[id].spec.name = "w";
     tensors[id].spec.elements = kElements[id];
     tensors[id].data = gradients[id].data();
+    if (narrow && id == 1) tensors[id].type = DataType::kBFloat16;
     by_id.push_back(&tensors[id]);
   }
   const StatusOr<RoundFacts> round = ReadRound(1, body, by_id);
@@ -37,6 +40,10 @@ void Read(std::span<const std::byte> body) {
   for (const auto& gradient : gradients) {
     RW_CHECK(std::all_of(gradient.begin(), gradient.end(), [](float x) { return x == kBefore; }));
   }
+}
+
+void Read(std::span<const std::byte> body) {
+  for (const bool narrow : {false, true}) ReadAs(narrow, body);
 }
 
 // The input as the list of a body whose lengths fit: it would be found by chance only rarely.

@@ -263,6 +263,11 @@ def test_gradients_of_all_kinds_travel():
 
 
 @on_device
+def test_gradients_of_bfloat16_travel_as_they_are():
+    jobs(("optimizer/narrow.py", "optimizer", 2, "cuda"), ("optimizer/narrow.py", "hook", 2, "cuda"))
+
+
+@on_device
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_of_sparse_tensors_on_a_device_nothing_is_lost(ranks):
     job("sparse.py", "cuda", ranks=ranks)

@@ -85,7 +85,7 @@ def test_parameters_without_elements_take_part_in_nothing(kind, tmp_path):
                                               ("optimizer", "fp32", 4)])
 def test_gradients_of_bfloat16_travel_as_they_are(how, wire, width):
     """As DistributedDataParallel sends them, unless fp32 is asked for or kept beside them."""
-    run_job("optimizer/narrow.py", how, width, flags=["--wire", wire] if wire else [])
+    run_job("optimizer/narrow.py", how, width, "cpu", flags=["--wire", wire] if wire else [])
 
 
 def test_a_model_that_is_in_data_parallel_too_is_refused():

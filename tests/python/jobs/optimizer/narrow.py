@@ -1,5 +1,5 @@
 """A model in bfloat16 with a float32 parameter, over two ranks: what travels, and the averages. Whole numbers, so that every
-sum is exact. argv: how, and the bytes of an element of its bfloat16 gradients on the wire."""
+sum is exact. argv: how, the bytes of an element of its bfloat16 gradients on the wire, and the device."""
 
 import sys
 
@@ -9,7 +9,7 @@ import ringwood.torch as rw
 
 torch.set_num_threads(1)
 rw.init()
-how, width = sys.argv[1], int(sys.argv[2])
+how, width, device = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 parameters = {"matrix": torch.nn.Parameter(torch.zeros(64, 32, dtype=torch.bfloat16)),
               "scale": torch.nn.Parameter(torch.zeros(100)),
               "kernel": torch.nn.Parameter(torch.zeros(8, 4, 2, 2, dtype=torch.bfloat16).to(memory_format=torch.channels_last))}
@@ -17,6 +17,7 @@ if how == "further":  # one all-reduce, of one type
     del parameters["scale"]
     other = torch.nn.Linear(1, 1)
     rw.DistributedOptimizer(torch.optim.SGD(other.parameters()), other.named_parameters())
+parameters = {name: torch.nn.Parameter(parameter.detach().to(device)) for name, parameter in parameters.items()}
 model = torch.nn.Module()
 for name, parameter in parameters.items():
     model.register_parameter(name, parameter)
