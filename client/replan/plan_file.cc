@@ -17,6 +17,12 @@ namespace {
 
 constexpr uint32_t kFormat = 1;
 
+std::string WordsOf(const TensorSpec& spec) {
+  return absl::StrFormat("'%s' (%d elements as %s, route %s, density %g)", spec.name, spec.elements,
+                         spec.element_bytes == 2 ? "bfloat16" : "float32", spec.route,
+                         spec.density);
+}
+
 }  // namespace
 
 v1::SavedPlan ToSave(const Plan& plan, const std::vector<TensorSpec>& table, int world,
@@ -38,11 +44,9 @@ StatusOr<Plan> PlanFor(const std::vector<TensorSpec>& table, const v1::SavedPlan
   for (int t = 0; t < std::min(saved.tensors_size(), static_cast<int>(table.size())); ++t) {
     RW_ASSIGN_OR_RETURN(const TensorSpec spec, FromProto(saved.tensors(t)));
     if (spec == table[t]) continue;
-    return Invalid(absl::StrFormat(
-        "the plan was made for other tensors: its tensor %d is '%s' (%d elements, route %s, "
-        "density %g), here it is '%s' (%d elements, route %s, density %g)",
-        t, spec.name, spec.elements, spec.route, spec.density, table[t].name, table[t].elements,
-        table[t].route, table[t].density));
+    return Invalid(
+        absl::StrFormat("the plan was made for other tensors: its tensor %d is %s, here it is %s",
+                        t, WordsOf(spec), WordsOf(table[t])));
   }
   if (static_cast<size_t>(saved.tensors_size()) != table.size()) {
     return Invalid(absl::StrFormat("the plan was made for %d tensors, here are %d",

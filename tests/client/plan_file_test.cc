@@ -48,6 +48,11 @@ TEST_F(PlanFile, AnotherModelsPlanIsRefusedWithTheFirstDifference) {
   std::vector<TensorSpec> other = kPlanTable;
   other[1].elements = 7;
   EXPECT_THAT(Message(PlanFor(other, saved).status()), HasSubstr("tensor 1 is 'b' (90000"));
+  other = kPlanTable;
+  other[0].element_bytes = 2;
+  EXPECT_THAT(Message(PlanFor(other, saved).status()),
+              AllOf(HasSubstr("its tensor 0 is 'a' (1000 elements as float32, "),
+                    HasSubstr("here it is 'a' (1000 elements as bfloat16, ")));
   EXPECT_THAT(Message(PlanFor({kPlanTable[0]}, saved).status()),
               HasSubstr("2 tensors, here are 1"));
   v1::SavedPlan newer = saved;
