@@ -47,9 +47,6 @@ StatusOr<ReadTensor> Check(const v1::RoundBody::Tensor& listed, std::span<const 
   if (listed.form() == v1::RoundBody::FORM_ENTRIES) {
     if (listed.first() != 0) return Corrupt("tensor '" + name + "' has entries after a part");
     if (listed.entries() > elements) return Corrupt("tensor '" + name + "' has too many entries");
-    if (listed.entries() > 0 && read.tensor->type != DataType::kFloat32) {
-      return Invalid("tensor '" + name + "' was sparse, and is bfloat16, which is dense");
-    }
     RW_RETURN_IF_ERROR(Decode(kCodec, {0, elements}, listed.entries(), data, &read.entries));
   } else if (data.size() % sizeof(float) != 0 ||
              data.size() / sizeof(float) > elements - read.first) {
@@ -63,28 +60,26 @@ uint64_t EndOf(const ReadTensor& read) {
   return read.first + read.data.size() / sizeof(float);
 }
 
-// The same arithmetic as the exchanges' Apply.
-void WriteEntries(const ReadTensor& read, double total_weight) {
-  const std::span<float> out = read.tensor->gradient();
-  std::fill(out.begin(), out.end(), 0.0f);
-  for (size_t i = 0; i < read.entries.size(); ++i) {
-    const double average = total_weight == 0 ? 0 : read.entries.value[i] / total_weight;
-    out[read.entries.index[i]] = static_cast<float>(average);
-  }
-}
-
+// The same arithmetic as the exchanges' Apply, in float32 whatever the tensor is.
 void Write(const ReadTensor& read, double total_weight) {
-  if (read.form == v1::RoundBody::FORM_ENTRIES && read.entries.size() == 0) {
-    return ClearGradient(*read.tensor);  // of any type: it rests
+  const Tensor& tensor = *read.tensor;
+  if (read.form == v1::RoundBody::FORM_ENTRIES) {
+    ClearGradient(tensor);
+    for (size_t i = 0; i < read.entries.size(); ++i) {
+      const double average = total_weight == 0 ? 0 : read.entries.value[i] / total_weight;
+      const auto value = static_cast<float>(average);
+      WriteGradient(tensor, read.entries.index[i], {&value, 1});
+    }
+    return;
   }
-  if (read.form == v1::RoundBody::FORM_ENTRIES) return WriteEntries(read, total_weight);
   const size_t elements = EndOf(read) - read.first;
-  Buffer<float> wide(read.tensor->type == DataType::kFloat32 ? 0 : elements);
+  const bool in_place = tensor.type == DataType::kFloat32;
+  Buffer<float> wide(in_place ? 0 : elements);
   const std::span<float> part =
-      wide.size() > 0 ? wide.span() : read.tensor->gradient().subspan(read.first, elements);
+      in_place ? tensor.gradient().subspan(read.first, elements) : wide.span();
   if (!part.empty()) std::memcpy(part.data(), read.data.data(), read.data.size());
   if (read.form == v1::RoundBody::FORM_SUM) DivideInto(part, total_weight, part);
-  if (wide.size() > 0) WriteGradient(*read.tensor, read.first, part);
+  if (!in_place) WriteGradient(tensor, read.first, part);
 }
 
 }  // namespace

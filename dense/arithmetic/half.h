@@ -4,18 +4,13 @@
 #include <bit>
 #include <cstdint>
 
+#include "dense/arithmetic/bfloat16_bits.h"
+
 namespace ringwood {
 
-inline float FromBFloat16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
+inline float FromBFloat16(uint16_t bits) { return std::bit_cast<float>(FloatBitsOf(bits)); }
 
-// NaNs stay NaNs (quiet), whatever their low bits.
-inline uint16_t ToBFloat16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
+inline uint16_t ToBFloat16(float value) { return BFloat16BitsOf(std::bit_cast<uint32_t>(value)); }
 
 // IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 mantissa bits.
 inline float FromFloat16(uint16_t bits) {

@@ -5,12 +5,12 @@
 //     tiles   │ 0      │ 1      │ 2      │ 3 │      of kPartTile elements; a block takes every n-th
 //
 // Generic in the Thread (base/cuda/threads.h) and in the Element of parts and flat memory
-// (base/cuda/elements.h). Products, sums and quotients are rounded one by one: compile without
+// (dense/cuda/elements.h). Products, sums and quotients are rounded one by one: compile without
 // contraction.
 #pragma once
 
-#include "base/cuda/elements.h"
 #include "base/cuda/threads.h"
+#include "dense/cuda/elements.h"
 #include "dense/cuda/parts.h"
 
 namespace ringwood::cuda {

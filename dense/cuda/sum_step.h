@@ -4,8 +4,8 @@
 // Generic in the Thread (base/cuda/threads.h).
 #pragma once
 
-#include "base/cuda/elements.h"
 #include "base/cuda/threads.h"
+#include "dense/cuda/elements.h"
 #include "dense/cuda/sum_view.h"
 
 namespace ringwood::cuda {

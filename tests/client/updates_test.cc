@@ -424,6 +424,38 @@ TEST(RoundBody, ThatDoesNotFitChangesNothing) {
   EXPECT_EQ(sparse[11], 0);
 }
 
+// A part without elements, then all; or entries, of a time when the tensor was sparse.
+TEST(RoundBody, IsReadIntoBFloat16WhateverItsForm) {
+  const std::vector<float> sums = {2, 4, 6};
+  Entries entries;
+  entries.push_back(1, 5);
+  TensorSum of_entries;
+  of_entries.sparse = entries;
+  for (const bool sparse : {false, true}) {
+    std::vector<uint16_t> narrow(sums.size(), ToBFloat16(-1));
+    Tensor tensor{.spec = {"w", sums.size()}, .data = narrow.data(), .type = DataType::kBFloat16};
+    RoundBody body;
+    Buffer<std::byte> memory;
+    std::string whole;
+    const auto add = [&](const TensorSum& sum, uint64_t reached) {
+      const std::span<const std::byte> bytes = body.Add(0, sums.size(), sum, reached, &memory);
+      whole.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    if (sparse) {
+      add(of_entries, sums.size());
+    } else {
+      add(TensorSum{sums}, 0);
+      add(TensorSum{sums}, sums.size());
+    }
+    whole += body.Tail({1, false, 2, {0}, {0}, ""});
+    const auto read = ReadRound(1, std::as_bytes(std::span(whole)), {&tensor});
+    ASSERT_TRUE(read.ok()) << read.status();
+    const std::vector<float> expected =
+        sparse ? std::vector<float>{0, 2.5, 0} : std::vector<float>{1, 2, 3};
+    for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(FromBFloat16(narrow[i]), expected[i]) << i;
+  }
+}
+
 // protobuf takes an int, so a longer tail is refused before it is parsed.
 TEST(RoundBody, ATailOfTwoGigabytesIsDamage) {
   const uint64_t tail = uint64_t{1} << 31;

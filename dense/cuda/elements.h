@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/cuda/threads.h"
+#include "dense/arithmetic/bfloat16_bits.h"
 
 namespace ringwood::cuda {
 
@@ -18,15 +19,7 @@ RW_DEVICE float ToFloat(float value) {
 }
 template <class Thread>
 RW_DEVICE float ToFloat(uint16_t bits) {
-  return Thread::FromKey(uint32_t{bits} << 16);
-}
-
-// A NaN stays one, whatever its low bits.
-template <class Thread>
-RW_DEVICE uint16_t ToBFloat16(float value) {
-  const uint32_t bits = Thread::Word(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  return Thread::FromKey(FloatBitsOf(bits));
 }
 
 template <class Thread>
@@ -35,7 +28,7 @@ RW_DEVICE void Store(float* to, float value) {
 }
 template <class Thread>
 RW_DEVICE void Store(uint16_t* to, float value) {
-  *to = ToBFloat16<Thread>(value);
+  *to = BFloat16BitsOf(Thread::Word(value));
 }
 
 template <class Element>
@@ -70,7 +63,7 @@ RW_DEVICE void StoreFour(float* to, const Four& value) {
 template <class Thread>
 RW_DEVICE void StoreFour(uint16_t* to, const Four& value) {
   FourHalves halves;
-  for (uint32_t c = 0; c < 4; ++c) halves.at[c] = ToBFloat16<Thread>(value.at[c]);
+  for (uint32_t c = 0; c < 4; ++c) halves.at[c] = BFloat16BitsOf(Thread::Word(value.at[c]));
   if (HasFour(to)) {
     *reinterpret_cast<FourHalves*>(to) = halves;
     return;
