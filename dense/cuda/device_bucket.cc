@@ -28,7 +28,6 @@ class CudaBucket : public DeviceBucket {
     RW_RETURN_IF_ERROR(FromCuda(cuda::LoadDenseKernels(), "load the kernels of a bucket"));
     RW_RETURN_IF_ERROR(stream_.Create());
     RW_RETURN_IF_ERROR(input_.Allocate(elements_ * SizeOf(type_), stream_.get()));
-    RW_RETURN_IF_ERROR(output_.Allocate(elements_ * SizeOf(type_), stream_.get()));
     RW_RETURN_IF_ERROR(largest_.Allocate(1, stream_.get()));
     RW_RETURN_IF_ERROR(host_largest_.Allocate(1, stream_.get()));
     RW_RETURN_IF_ERROR(copied_.Create());
@@ -85,9 +84,8 @@ class CudaBucket : public DeviceBucket {
     for (const cuda::StreamParts& of : table_.streams) {
       const auto stream = static_cast<cudaStream_t>(of.stream);
       RW_RETURN_IF_ERROR(order_.Order(stream_.get(), stream));
-      RW_RETURN_IF_ERROR(
-          FromCuda(cuda::LaunchUnpack(type_, View(of), output_.data(), total, stream),
-                   "give averages to the trainer"));
+      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchUnpack(type_, View(of), output(), total, stream),
+                                  "give averages to the trainer"));
     }
     return OkStatus();
   }
@@ -96,44 +94,46 @@ class CudaBucket : public DeviceBucket {
     RW_CHECK(bits_ == 0 && bits != 0 && type_ == DataType::kFloat32);
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
-    for (int i = 0; i < 2; ++i) {
-      RW_RETURN_IF_ERROR(error_[i].Allocate(elements_, stream_.get()));
-      RW_RETURN_IF_ERROR(reach_[i].Allocate(LatticeBlocks(elements_), stream_.get()));
-    }
+    RW_RETURN_IF_ERROR(error_.Allocate(input_.size(), stream_.get()));
+    RW_RETURN_IF_ERROR(sum_.Allocate(input_.size(), stream_.get()));
+    RW_RETURN_IF_ERROR(reach_.Allocate(LatticeBlocks(elements_), stream_.get()));
+    RW_RETURN_IF_ERROR(next_reach_.Allocate(LatticeBlocks(elements_), stream_.get()));
     bits_ = bits;
     less_ = less;
     return OkStatus();
   }
   DeviceCodes codes() const override {
     if (bits_ == 0) return {};
-    return {bits_,
-            error_[present_].data(),
-            error_[1 - present_].data(),
-            reach_[present_].data(),
-            reach_[1 - present_].data(),
-            less_};
+    return {
+        bits_, error(), reinterpret_cast<float*>(input_.data()), reach_.data(), next_reach_.data(),
+        less_};
   }
-  void Commit() override { present_ = 1 - present_; }
+  void Commit() override {
+    if (bits_ == 0) return;
+    std::swap(error_, input_);
+    std::swap(reach_, next_reach_);
+  }
   Status ReadError(uint64_t first, std::span<float> into) const override {
-    return Copy(into.data(), error_[present_].data() + first, into.size_bytes(),
-                cudaMemcpyDeviceToHost, "copy rounding errors from the device");
+    return Copy(into.data(), error() + first, into.size_bytes(), cudaMemcpyDeviceToHost,
+                "copy rounding errors from the device");
   }
   Status ReadReach(uint64_t first, std::span<BlockReach> into) const override {
-    return Copy(into.data(), reach_[present_].data() + first, into.size_bytes(),
-                cudaMemcpyDeviceToHost, "copy the reach of blocks from the device");
+    return Copy(into.data(), reach_.data() + first, into.size_bytes(), cudaMemcpyDeviceToHost,
+                "copy the reach of blocks from the device");
   }
   Status WriteReach(uint64_t first, std::span<const BlockReach> from) override {
-    return Copy(reach_[present_].data() + first, from.data(), from.size_bytes(),
-                cudaMemcpyHostToDevice, "copy the reach of blocks to the device");
+    return Copy(reach_.data() + first, from.data(), from.size_bytes(), cudaMemcpyHostToDevice,
+                "copy the reach of blocks to the device");
   }
 
   const void* input() const override { return input_.data(); }
-  void* output() override { return output_.data(); }
+  void* output() override { return bits_ == 0 ? input_.data() : sum_.data(); }
   DataType type() const override { return type_; }
   uint64_t elements() const override { return elements_; }
   void* stream() const override { return stream_.get(); }
 
  private:
+  const float* error() const { return reinterpret_cast<const float*>(error_.data()); }
   // Between host and device, behind what is on stream_. Waits.
   Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
               const char* what) const {
@@ -175,14 +175,13 @@ class CudaBucket : public DeviceBucket {
   const uint64_t elements_;
   const DataType type_;
   CudaStream stream_;
-  DeviceBuffer<std::byte> input_, output_;
+  DeviceBuffer<std::byte> input_;
   DeviceBuffer<float> owed_;  // empty until something is
   bool owes_ = false;
   int bits_ = 0;  // of codes; the rest is empty without
   BlockReach less_ = 0;
-  DeviceBuffer<float> error_[2];  // [present_] is committed
-  DeviceBuffer<BlockReach> reach_[2];
-  int present_ = 0;
+  DeviceBuffer<std::byte> error_, sum_;  // the next errors are in input_
+  DeviceBuffer<BlockReach> reach_, next_reach_;
   DeviceBuffer<uint32_t> largest_;
   PinnedBuffer<uint32_t> host_largest_;
   cuda::PartTable table_;  // that parts_ holds

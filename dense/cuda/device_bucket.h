@@ -1,9 +1,12 @@
-// The memory of a dense group on a device: weighted gradients of all its tensors, the sum of all
-// ranks beside them, both in the tensors' type, and what codes keep from round to round; and the
-// two passes that go between them and the trainer's tensors. Nothing waits but what says so:
-// streams order everything.
+// The memory of a dense group on a device, and the two passes that go between it and the trainer's
+// tensors. Nothing waits but what says so: streams order everything.
 //
 //     trainer's streams ── gradients ──► Pack ──► input ── ring ──► output ──► Unpack ──► gradients
+//
+// The weighted gradients of all tensors, in their type, are summed where they are: input and output
+// are one buffer. With codes there are three, of fp32: the ring leaves the next errors where its
+// input was; beside it are the present errors, which a round that fails must not touch, and the
+// sum.
 //
 // One thread at a time; not the same one always.
 #pragma once
@@ -53,13 +56,13 @@ class DeviceBucket {
   // present ones and the next, all of them 0. Once. `less`: LatticeSource's.
   virtual Status UseCodes(int bits, BlockReach less) = 0;
   virtual DeviceCodes codes() const = 0;  // of the next reduction; without UseCodes of 0 bits
-  virtual void Commit() = 0;              // the next ones are the present ones, and the other way
+  virtual void Commit() = 0;              // the next ones are the present ones, if there are codes
   // The present ones, from an element or a block on. They wait for the device.
   virtual Status ReadError(uint64_t first, std::span<float> into) const = 0;
   virtual Status ReadReach(uint64_t first, std::span<BlockReach> into) const = 0;
   virtual Status WriteReach(uint64_t first, std::span<const BlockReach> from) = 0;
 
-  virtual const void* input() const = 0;
+  virtual const void* input() const = 0;  // these two until Commit; without codes the same memory
   virtual void* output() = 0;
   virtual DataType type() const = 0;
   virtual uint64_t elements() const = 0;

@@ -89,6 +89,7 @@ TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {
         {static_cast<float*>(on_a->data()), a.size(), nullptr, 0},
         {static_cast<float*>(on_b->data()), b.size(), nullptr, a.size()}};
     auto bucket = *MakeDeviceBucket(0, a.size() + b.size(), DataType::kFloat32);
+    EXPECT_EQ(bucket->output(), bucket->input()) << "two buffers where one is enough";
     ASSERT_TRUE(bucket->Pack(parts, weight).ok());
     const uint64_t digest = SumByARingOfOne(bucket.get());
     ASSERT_TRUE(bucket->Unpack(parts, 0.7).ok());

@@ -237,8 +237,7 @@ class FakeBucket : public DeviceBucket {
                       DataType type = DataType::kFloat32)
       : elements_(elements),
         type_(type),
-        input_(elements * SizeOf(type)),
-        output_(std::make_shared<std::vector<std::byte>>(elements * SizeOf(type))),
+        input_(MemoryOf(elements * SizeOf(type))),
         health_(std::move(health)) {}
   ~FakeBucket() override { stream_.Wait(); }
 
@@ -259,7 +258,7 @@ class FakeBucket : public DeviceBucket {
           if (!owed_.empty()) sum[i] += owed_[part.first + i];
           largest_ = std::max(largest_, std::bit_cast<uint32_t>(sum[i]) & 0x7fffffffu);
         }
-        tensor.data = input_.data() + part.first * SizeOf(type_);
+        tensor.data = input_->data() + part.first * SizeOf(type_);
         WriteGradient(tensor, 0, sum);
       });
     }
@@ -275,7 +274,7 @@ class FakeBucket : public DeviceBucket {
   Status Unpack(std::span<const Part> parts, double total) override {
     for (const Part& part : parts) {
       const Tensor tensor = TensorOf(part);
-      static_cast<FakeStream*>(part.stream)->Put([output = output_, part, total, tensor] {
+      static_cast<FakeStream*>(part.stream)->Put([output = Output(), part, total, tensor] {
         const size_t width = SizeOf(tensor.type);
         UnpackSum(std::span(*output).subspan(part.first * width, part.elements * width),
                   tensor.type, total, tensor);
@@ -286,57 +285,58 @@ class FakeBucket : public DeviceBucket {
   Status UseCodes(int bits, BlockReach less) override {
     bits_ = bits;
     less_ = less;
-    for (int i = 0; i < 2; ++i) {
-      error_[i].resize(elements_);
-      reach_[i].resize(LatticeBlocks(elements_));
-    }
+    error_ = MemoryOf(input_->size());
+    sum_ = MemoryOf(input_->size());
+    reach_.resize(LatticeBlocks(elements_));
+    next_reach_.resize(reach_.size());
     return OkStatus();
   }
   DeviceCodes codes() const override {
     if (bits_ == 0) return {};
-    return {bits_,
-            error_[present_].data(),
-            error_[1 - present_].data(),
-            reach_[present_].data(),
-            reach_[1 - present_].data(),
-            less_};
+    return {bits_, FloatsOf(error_), FloatsOf(input_), reach_.data(), next_reach_.data(), less_};
   }
-  void Commit() override { present_ = 1 - present_; }
+  void Commit() override {
+    if (bits_ == 0) return;
+    error_.swap(input_);
+    reach_.swap(next_reach_);
+  }
   Status ReadError(uint64_t first, std::span<float> into) const override {
     if (!health_.ok()) return health_;
-    std::copy_n(error_[present_].begin() + first, into.size(), into.begin());
+    std::copy_n(FloatsOf(error_) + first, into.size(), into.begin());
     return OkStatus();
   }
   Status ReadReach(uint64_t first, std::span<BlockReach> into) const override {
-    std::copy_n(reach_[present_].begin() + first, into.size(), into.begin());
+    std::copy_n(reach_.begin() + first, into.size(), into.begin());
     return OkStatus();
   }
   Status WriteReach(uint64_t first, std::span<const BlockReach> from) override {
-    std::copy(from.begin(), from.end(), reach_[present_].begin() + first);
+    std::copy(from.begin(), from.end(), reach_.begin() + first);
     return OkStatus();
   }
-  const void* input() const override { return input_.data(); }
-  void* output() override { return output_->data(); }
+  const void* input() const override { return input_->data(); }
+  void* output() override { return Output()->data(); }
   DataType type() const override { return type_; }
   uint64_t elements() const override { return elements_; }
   void* stream() const override { return &stream_; }
 
  private:
+  // Freeing memory waits for the whole device: what other streams read outlives the bucket.
+  using Memory = std::shared_ptr<std::vector<std::byte>>;
+  static Memory MemoryOf(size_t bytes) { return std::make_shared<std::vector<std::byte>>(bytes); }
+  static float* FloatsOf(const Memory& memory) { return reinterpret_cast<float*>(memory->data()); }
+  const Memory& Output() const { return bits_ == 0 ? input_ : sum_; }
   Tensor TensorOf(const Part& part) const {
     return {.spec = {"", part.elements}, .data = part.data, .type = type_};
   }
 
   const uint64_t elements_;
   const DataType type_;
-  std::vector<std::byte> input_;
-  // Freeing memory waits for the whole device: what other streams read outlives the bucket.
-  const std::shared_ptr<std::vector<std::byte>> output_;
+  Memory input_;
   std::vector<float> owed_;  // empty: nothing
   int bits_ = 0;             // of codes
   BlockReach less_ = 0;
-  mutable std::vector<float> error_[2];
-  mutable std::vector<BlockReach> reach_[2];
-  int present_ = 0;
+  Memory error_, sum_;  // with codes, and the next errors are in input_
+  mutable std::vector<BlockReach> reach_, next_reach_;
   const Status health_;  // what reading errors returns
   uint32_t largest_ = 0;
   FakeMarks marks_;

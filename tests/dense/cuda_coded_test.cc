@@ -29,10 +29,13 @@ struct PlannedRank {
         reach(LatticeBlocks(count)),
         next_reach(reach.size(), 7) {}
 
+  // The next errors come into the input, as in a DeviceBucket, or into memory of their own.
+  float* MemoryOfNextErrors() { return in_place ? input.data() : next_error.data(); }
+
   cuda::CodedMemory Stage(const cuda::CodedPlan& plan) {
     staging.assign(plan.staging_bytes + 64, kGuard);
     most = 0;
-    return {input.data(),  error.data(), next_error.data(), reach.data(), next_reach.data(),
+    return {input.data(),  error.data(), MemoryOfNextErrors(), reach.data(), next_reach.data(),
             output.data(), &most,        staging.data()};
   }
   bool Intact() const {
@@ -44,6 +47,7 @@ struct PlannedRank {
   std::vector<BlockReach> reach, next_reach;
   std::vector<std::byte> staging;
   uint32_t most = 0;
+  bool in_place = false;
   bool non_finite = false;
 };
 
@@ -81,6 +85,7 @@ std::vector<uint64_t> OverNccl(std::vector<PlannedRank>& ranks, const Hosts& hos
   for (PlannedRank& rank : ranks) {
     EXPECT_TRUE(rank.Intact());
     rank.non_finite = rank.most > kLargestReach;
+    if (rank.in_place) rank.next_error = rank.input;
   }
   return nccl.left_host();
 }
@@ -136,7 +141,7 @@ void ExpectTheBitsOfARing(const std::vector<PlannedRank>& mine,
   }
 }
 
-// Three rounds of each length, in short and in long chunks.
+// Three rounds of each length, in short and in long chunks; these with the next errors in place.
 void ExpectTheBitsOfAHostRing(const Hosts& hosts, const std::vector<size_t>& counts) {
   World world(Kind::kInProcess, RanksOf(hosts));
   uint64_t round = 0;
@@ -147,6 +152,7 @@ void ExpectTheBitsOfAHostRing(const Hosts& hosts, const std::vector<size_t>& cou
         for (uint64_t seed = 1; seed <= 3; ++seed) {
           for (int r = 0; r < world.size(); ++r) {
             mine[r].input = ring[r].input = HeavyGradient(count, 100 * seed + r);
+            mine[r].in_place = chunk == cuda::kCodedChunkPacks;
           }
           OverNccl(mine, hosts, LatticeLevels(bits), chunk);
           OverAHostRing(world, ++round, bits == 8 ? "int8" : "int4", ring);
