@@ -243,10 +243,11 @@ class Gradients:
         came = torch.stack([self.slots[index].buffer.any() for index in absent]).tolist()
         return [index for index, some in zip(absent, came) if not some]
 
+    @staticmethod
     @contextlib.contextmanager
-    def hidden(self, indices):
-        """Removes these gradients, so that the optimizer leaves their parameters alone."""
-        held = [(self.slots[i].parameter, self.slots[i].parameter.grad) for i in indices]
+    def hidden(parameters):
+        """Removes their gradients, so that the optimizer leaves them alone."""
+        held = [(parameter, parameter.grad) for parameter in parameters]
         for parameter, _ in held:
             parameter.grad = None
         yield

@@ -94,6 +94,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self._rest = _held_back_of(self.session, slots) if self.leads else ""
         self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
         self._absent = []      # indices of parameters that the step leaves alone
+        self._empty = [p for group in optimizer.param_groups for p in group["params"] if is_empty(p)]
         self._gradients = Gradients(self, self._exchange, job.backward, slots, stream, backward_passes_per_step,
                                     scaler)
         job.leaving.append(self._gradients.leave)
@@ -157,7 +158,9 @@ class DistributedOptimizer(OptimizerWrapper):
                              "checkpoint.save() after a step that is left out, or start without --update-log\n")
 
     def _update(self):
-        with self._gradients.hidden(self._absent):
+        # Empty parameters get no state: the ranks whose backward has used one would be those that have it.
+        absent = [self._gradients.slots[index].parameter for index in self._absent]
+        with self._gradients.hidden(absent + self._empty):
             self.inner.step()
             self._taken_over.after_step()
 
