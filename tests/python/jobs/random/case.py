@@ -1,0 +1,72 @@
+"""What the jobs in this folder train: parameters and optimizers that a number chooses."""
+
+import random
+
+import torch
+
+SHAPES = [(), (1,), (3,), (7, 5), (2, 3, 4), (64, 33), (8, 4, 3, 3), (1000,), (300, 17), (0,), (5, 0)]
+OPTIMIZERS = {"sgd": lambda given: torch.optim.SGD(given, lr=0.1, weight_decay=0.01),
+              "momentum": lambda given: torch.optim.SGD(given, lr=0.05, momentum=0.9),
+              "nesterov": lambda given: torch.optim.SGD(given, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.1),
+              "adamw": lambda given: torch.optim.AdamW(given, lr=0.01, eps=0.1),
+              "amsgrad": lambda given: torch.optim.Adam(given, lr=0.01, eps=0.1, weight_decay=0.01, amsgrad=True),
+              "rmsprop": lambda given: torch.optim.RMSprop(given, lr=0.01, eps=0.1, momentum=0.5),
+              "adagrad": lambda given: torch.optim.Adagrad(given, lr=0.05, eps=0.1)}
+
+
+def normal(shape, dtype, generator):
+    """In the generator's order whatever the type: PyTorch draws complex numbers only as such."""
+    drawn = torch.complex64 if dtype.is_complex else torch.float32
+    return torch.randn(shape, generator=generator, dtype=drawn).to(dtype)
+
+
+def initial(choose, dtype, generator, layouts=("contiguous",)):
+    """A parameter's first value. `layouts`: how it may lie in memory."""
+    shape = choose.choice(SHAPES)
+    layout = choose.choice(layouts)
+    if layout == "transposed" and len(shape) == 2:
+        return normal(shape[::-1], dtype, generator).t()
+    if layout == "channels_last" and len(shape) == 4:
+        return normal(shape, dtype, generator).to(memory_format=torch.channels_last)
+    if layout == "with_gaps" and shape and shape[-1] > 0:
+        return normal((*shape[:-1], shape[-1] * 2), dtype, generator)[..., ::2]
+    return normal(shape, dtype, generator)
+
+
+def copied(value):
+    """With the same strides."""
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
+
+
+def distance(parameters, generator):
+    """A term for each parameter, whose gradient is the way to a random point."""
+    points = [normal(parameter.shape, parameter.dtype, generator) for parameter in parameters]
+    return [0.5 * ((parameter - point).abs() ** 2).sum().float() for parameter, point in zip(parameters, points)]
+
+
+def used(number, step, rank, able, share):
+    """Which parameters this rank's step reaches: that share of all, and at least one that is `able` to travel."""
+    choose = random.Random(f"{number} {step} {rank}")
+    reached = [choose.random() < share for _ in able]
+    travels = [index for index, travels in enumerate(able) if travels]
+    reached[travels[step % len(travels)]] = True
+    return reached
+
+
+def shown(case):
+    """Of what a wrong number has chosen."""
+    words = {name: value for name, value in vars(case).items() if name != "initials"}
+    return f"{words} of {[(str(value.dtype), tuple(value.shape), value.stride()) for value in case.initials]}"
+
+
+def run(arguments, case_of, check):
+    """`check` returns what is wrong, or None. The arguments: the first number, and how many."""
+    first, count = map(int, arguments)
+    for number in range(first, first + count):
+        case = case_of(number)
+        try:
+            wrong = check(case)
+        except Exception:
+            print(f"number {number}: {shown(case)}", flush=True)
+            raise
+        assert not wrong, f"number {number}: {wrong}: {shown(case)}"
