@@ -267,10 +267,10 @@ TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
           .ok());
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, 0, "ab")}).ok()) << "ends early";
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, 2, "cd")}).ok()) << "gap";
-  EXPECT_FALSE(
-      attempt({Chunk(1, 0, 0, "w", shared, 4, 0, "abc"), Chunk(1, 0, 0, "w", shared, 4, 2, "cd")})
-          .ok())
-      << "overlap";
+  const Status overlap =
+      attempt({Chunk(1, 0, 0, "w", shared, 4, 0, "abc"), Chunk(1, 0, 0, "w", shared, 4, 2, "cd")});
+  EXPECT_THAT(Message(overlap),
+              testing::HasSubstr("overlap at byte 3: do all ranks give the same"));
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, 3, "cd")}).ok()) << "outside";
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, ~0ull, "cd")}).ok()) << "wraps around";
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "", shared, 4, 0, "abcd")}).ok()) << "no name";

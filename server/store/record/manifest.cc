@@ -34,6 +34,13 @@ Status CheckAlike(const v1::StoredItem& one, const v1::StoredItem& other, uint32
                                  ToString(TensorTypeOf(other)), rank, ToString(TensorTypeOf(one))));
 }
 
+// The ranks cut the row of all shared items into stripes, each by its own row.
+std::string WhatMayDiffer(const v1::StoredItem& item) {
+  return item.scope() == v1::SCOPE_OWN
+             ? ""
+             : ": do all ranks give the same shared items, in name, order and size?";
+}
+
 Status SortAndCheckCover(v1::StoredItem* item, bool with_gaps) {
   auto* chunks = item->mutable_chunks();
   std::sort(chunks->begin(), chunks->end(), [](const v1::StoredChunk& a, const v1::StoredChunk& b) {
@@ -42,13 +49,15 @@ Status SortAndCheckCover(v1::StoredItem* item, bool with_gaps) {
   uint64_t end = 0;
   for (const v1::StoredChunk& chunk : *chunks) {
     if (chunk.offset() < end || (chunk.offset() > end && !with_gaps)) {
-      return Invalid(absl::StrFormat("%s has %s at byte %d", ItemName(*item),
-                                     chunk.offset() > end ? "a gap" : "an overlap", end));
+      return Invalid(absl::StrFormat("%s has %s at byte %d%s", ItemName(*item),
+                                     chunk.offset() > end ? "a gap" : "an overlap", end,
+                                     WhatMayDiffer(*item)));
     }
     end = chunk.offset() + chunk.bytes();
   }
   if (end == item->bytes() || (with_gaps && end < item->bytes())) return OkStatus();
-  return Invalid(absl::StrFormat("%s ends at byte %d of %d", ItemName(*item), end, item->bytes()));
+  return Invalid(absl::StrFormat("%s ends at byte %d of %d%s", ItemName(*item), end, item->bytes(),
+                                 WhatMayDiffer(*item)));
 }
 
 bool IsElsewhere(const v1::StoredChunk& chunk) {
@@ -208,10 +217,10 @@ std::string ToString(const v1::CheckpointManifest& manifest) {
   }
   for (const v1::StoredItem& item : manifest.items()) {
     text += absl::StrFormat(
-        "  %-6s %-44s %12s  %-20s %d chunks\n",
+        "  %-6s %-44s %12s  %-20s %d %s\n",
         item.scope() == v1::SCOPE_OWN ? absl::StrFormat("rank %d", item.rank()) : "shared",
         item.name(), FormatBytes(static_cast<double>(item.bytes())), ToString(TensorTypeOf(item)),
-        item.chunks_size());
+        item.chunks_size(), item.chunks_size() == 1 ? "chunk" : "chunks");
   }
   return text;
 }
