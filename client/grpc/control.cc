@@ -1,6 +1,7 @@
 #include "client/grpc/control.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
@@ -22,6 +23,7 @@ constexpr double kAgainSeconds = 0.1;    // a deployment opens a job in about so
 constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, until a line says so
 constexpr double kStatusSeconds = 1;     // the question whom one waits for
 constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
+constexpr double kLeastSilenceSeconds = 3;      // questions without an answer, until it hangs
 constexpr double kInterruptSeconds = 0.1;       // between two looks for an interrupt
 constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connection of a call broke
 
@@ -131,13 +133,14 @@ class GrpcControl : public Control {
       RW_RETURN_IF_ERROR(AwaitConnection(request.rank(), end, patience));
       elastic = elastic || AskStatus().elastic();
       // It answers a rank that waits for others when the timeout is over, and waits itself while it
-      // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.
+      // checks a checkpoint, however large. Silence for `timeout` ends the call: of its host by the
+      // connection, of the coordinator in a process that lives by Await.
       grpc::ClientContext context;
       v1::JoinResponse response;
       context.set_deadline(DeadlineIn(Seconds(kLongestJoinSeconds)));
       RW_RETURN_IF_ERROR(Joins(&context));
       const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
-                                        request, &response, kFirstWordSeconds);
+                                        request, &response, timeout);
       const Status interrupted = Joins(nullptr);
       if (status.ok()) return response;  // who is a member attends, or leaves
       RW_RETURN_IF_ERROR(interrupted);
@@ -204,23 +207,42 @@ class GrpcControl : public Control {
     return false;
   }
 
-  // Waits for the answer, and says after `patience` seconds, then ever more seldom, what for. One
-  // rank speaks for all that wait at the same coordinator.
+  // Waits for the answer, and says after a while, then ever more seldom, what for. One rank speaks
+  // for all that wait at the same coordinator, and each gives it up that answers no question for
+  // `silence`.
   template <typename Response, typename Request>
   grpc::Status Await(void (v1::Coordinator::StubInterface::async_interface::*method)(
                          grpc::ClientContext*, const Request*, Response*,
                          std::function<void(grpc::Status)>),
                      grpc::ClientContext* context, const Request& request, Response* response,
-                     double patience) {
+                     Duration silence) {
+    const Duration longest = std::max(silence, Seconds(kLeastSilenceSeconds));
+    Duration patience = std::min(silence, Seconds(kFirstWordSeconds));
+    std::optional<TimePoint> silent_since;
     grpc::Status status;
     absl::Notification answered;
     (line_->stub->async()->*method)(context, &request, response, [&](grpc::Status answer) {
       status = std::move(answer);
       answered.Notify();
     });
-    while (!answered.WaitForNotificationWithTimeout(absl::Seconds(patience))) {
-      SayProgress(request.rank());
-      patience *= 3;
+    while (!answered.WaitForNotificationWithTimeout(absl::FromChrono(patience))) {
+      const TimePoint asked = Now();
+      if (SayProgress(request.rank())) {
+        silent_since.reset();
+        patience = std::min(3 * patience, longest);
+        continue;
+      }
+      patience = std::min(patience, longest / 8);
+      if (!silent_since) silent_since = asked;
+      if (Now() - *silent_since < longest) continue;
+      context->TryCancel();
+      answered.WaitForNotification();
+      return {
+          grpc::StatusCode::DEADLINE_EXCEEDED,
+          absl::StrFormat("rank %d waits to join, and the coordinator has answered nothing for "
+                          "%.0f s, though its connection stands: see its log and its disk, end it "
+                          "if it hangs",
+                          request.rank(), ToSeconds(longest))};
     }
     return status;
   }
@@ -235,7 +257,8 @@ class GrpcControl : public Control {
     return response;
   }
 
-  void SayProgress(uint32_t rank) {
+  // False: there was no answer.
+  bool SayProgress(uint32_t rank) {
     grpc::Status status;
     const v1::StatusResponse response = AskStatus(&status);
     if (!status.ok()) {
@@ -244,6 +267,7 @@ class GrpcControl : public Control {
     } else if (!response.waiting_for().empty() && response.first_waiting() == rank) {
       Log(LogLevel::kWarning, response.waiting_for());
     }
+    return status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
   }
 
   const std::string address_;

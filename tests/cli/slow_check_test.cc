@@ -1,5 +1,5 @@
 // A checkpoint that takes longer to check than anybody's timeout is resumed all the same, and read
-// once.
+// once; a coordinator that hangs is given up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include "client/grpc/control.h"
 #include "client/grpc/store_client.h"
 #include "server/server.h"
+#include "tests/server/peers/fake_coordinator.h"
 
 namespace ringwood {
 namespace {
@@ -73,6 +74,16 @@ TEST(SlowCheck, NoTimeoutEndsAJoinWhileTheServerReads) {
   EXPECT_GE(pieces, kSlowPieces);
   (*server)->Stop();
   std::filesystem::remove_all(directory);
+}
+
+// Its network threads live on and keep the connection.
+TEST(SlowCheck, ACoordinatorThatAnswersNothingEndsAJoin) {
+  const int port = PortForRestarts();
+  const FakeCoordinator coordinator(port, {.world = 1, .hangs = true});
+  const auto joined = Join(absl::StrFormat("127.0.0.1:%d", port), false, 0.5);
+  EXPECT_EQ(joined.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(joined.status()),
+              testing::HasSubstr("rank 0 waits to join, and the coordinator has answered nothing"));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
  public:
   struct Script {
     uint32_t world = 2;
+    bool hangs = false;                        // nothing that is asked is answered
     bool takes_back = true;                    // else Reattach is refused: the epoch is over
     bool holds_back = false;                   // Reattach is never answered
     bool agrees = true;                        // else Agree is never answered
@@ -118,10 +119,18 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   }
   static grpc::Status Dead() { return {grpc::StatusCode::UNAVAILABLE, "killed"}; }
 
+  grpc::Status Status(Context* context, const v1::StatusRequest*, v1::StatusResponse*) override {
+    absl::MutexLock lock(&mutex_);
+    const auto given_up = [&] { return dead_ || !script_.hangs || context->IsCancelled(); };
+    while (!given_up()) mutex_.AwaitWithTimeout(absl::Condition(&dead_), absl::Milliseconds(100));
+    return {grpc::StatusCode::UNIMPLEMENTED, "nobody asks"};
+  }
+
   grpc::Status Join(Context*, const v1::JoinRequest* request, v1::JoinResponse* response) override {
     absl::MutexLock lock(&mutex_);
     joins_[request->rank()] = *request;
-    if (!Hold([this] { return joins_.size() == script_.world; })) return Dead();
+    const auto all = [this] { return !script_.hangs && joins_.size() == script_.world; };
+    if (!Hold(all)) return Dead();
     response->set_job(1);
     response->set_epoch(1);
     response->set_node(request->rank());
