@@ -48,7 +48,7 @@ struct RunOptions {
   double join_timeout_seconds = 120;
   double stall_timeout_seconds = 0;       // 0: only a warning
   double coordinator_grace_seconds = -1;  // of servers but the first; negative: by the job's mode
-  double grace_seconds = 3;               // that ranks have after a SIGTERM to the launcher
+  double grace_seconds = 25;              // that ranks have after a SIGTERM to the launcher
   int max_restarts = 0;
   bool restart_on_failure = false;  // also where the command itself failed
   bool temporary_store = false;     // the first host makes `store`, which is removed at the end

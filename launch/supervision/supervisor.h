@@ -33,7 +33,7 @@ struct SupervisorOptions {
   double join_timeout_seconds = 120;
   bool restart_on_failure = false;  // also if a rank exited with a code of its own
   std::optional<ElasticOptions> elastic = std::nullopt;  // without: a fixed job
-  double grace_seconds = 3;                    // that ranks have after a SIGTERM to the launcher
+  double grace_seconds = 25;                   // that ranks have after a SIGTERM to the launcher
   std::vector<std::string> server_names = {};  // "server 1 (host h2)", for errors
 };
 
