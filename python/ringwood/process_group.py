@@ -112,24 +112,26 @@ class ProcessGroup(torch.distributed.ProcessGroup):
     def allreduce(self, tensors, opts=None):
         tensor = one_of(tensors)
         host = in_memory("allreduce", tensor)
-        kind, op = reduction_of("allreduce", opts.reduceOp if opts is not None else ReduceOp.SUM, tensor.dtype)
-        pending = self._start(ALL_REDUCE, kind, host, host, op=op)
-        return self._work([pending], [tensor], opts, (host,), self._back([tensor], [host]))
+        how = reduction_of("allreduce", opts.reduceOp if opts is not None else ReduceOp.SUM, tensor.dtype)
+        pending = self._start(ALL_REDUCE, how.kind, host, host, op=how.op, about=how.divided)
+        return self._work([pending], [tensor], opts, (host,), self._back([tensor], [host], how))
 
     def allreduce_coalesced(self, tensors, opts=None):
         hosts = [in_memory("allreduce", tensor) for tensor in tensors]
         op = opts.reduceOp if opts is not None else ReduceOp.SUM
-        kinds = [reduction_of("allreduce", op, tensor.dtype) for tensor in tensors]
-        pending = [self._start(ALL_REDUCE, kind, host, host, op=op) for host, (kind, op) in zip(hosts, kinds)]
-        return self._work(pending, list(tensors), opts, hosts, self._back(tensors, hosts))
+        how = [reduction_of("allreduce", op, tensor.dtype) for tensor in tensors]
+        pending = [self._start(ALL_REDUCE, each.kind, host, host, op=each.op, about=each.divided)
+                   for host, each in zip(hosts, how)]
+        return self._work(pending, list(tensors), opts, hosts, self._back(tensors, hosts, *how))
 
     def reduce(self, tensors, opts):
         tensor = one_of(tensors)
         host = in_memory("reduce", tensor)
-        kind, op = reduction_of("reduce", opts.reduceOp, tensor.dtype)
+        how = reduction_of("reduce", opts.reduceOp, tensor.dtype)
         root = opts.rootRank == self._rank
-        pending = self._start(REDUCE, kind, host, host if root else NOTHING, op=op, root=opts.rootRank)
-        return self._work([pending], [tensor], opts, (host,), self._back([tensor], [host]) if root else None)
+        pending = self._start(REDUCE, how.kind, host, host if root else NOTHING, op=how.op, root=opts.rootRank,
+                              about=how.divided)
+        return self._work([pending], [tensor], opts, (host,), self._back([tensor], [host], how) if root else None)
 
     def broadcast(self, tensors, opts):
         root = opts if isinstance(opts, int) else opts.rootRank
@@ -172,12 +174,12 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         ins = [in_memory("reduce_scatter", tensor) for tensor in inputs]
         outs = [in_memory("reduce_scatter", tensor) for tensor in outputs]
         asked = opts.reduceOp if opts is not None else ReduceOp.SUM
-        pending = []
+        pending, how = [], []
         for given, share in zip(ins, outs):
             self._fits("reduce_scatter", size_of(given), size_of(share) * self.size())
-            kind, op = reduction_of("reduce_scatter", asked, dtype_of("reduce_scatter", given, share))
-            pending.append(self._start(REDUCE_SCATTER, kind, given, share, op=op))
-        return self._work(pending, list(outputs), opts, (ins, outs), self._back(outputs, outs))
+            how.append(reduction_of("reduce_scatter", asked, dtype_of("reduce_scatter", given, share)))
+            pending.append(self._start(REDUCE_SCATTER, how[-1].kind, given, share, op=how[-1].op, about=how[-1].divided))
+        return self._work(pending, list(outputs), opts, (ins, outs), self._back(outputs, outs, *how))
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         """The inputs may differ in length, alike on all ranks."""
@@ -186,11 +188,12 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         self._one_each("reduce_scatter", parts)
         given = torch.cat([in_memory("reduce_scatter", part).reshape(-1) for part in parts])
         share = in_memory("reduce_scatter", output)
-        kind, op = reduction_of("reduce_scatter", opts.reduceOp if opts is not None else ReduceOp.SUM,
-                                dtype_of("reduce_scatter", output, *parts))
+        how = reduction_of("reduce_scatter", opts.reduceOp if opts is not None else ReduceOp.SUM,
+                           dtype_of("reduce_scatter", output, *parts))
         self._fits("reduce_scatter", parts[self._rank].numel(), share.numel())
-        pending = self._start(REDUCE_SCATTER, kind, given, share, op=op, shares=[size_of(part) for part in parts])
-        return self._work([pending], [output], opts, (given, share), self._back([output], [share]))
+        pending = self._start(REDUCE_SCATTER, how.kind, given, share, op=how.op, about=how.divided,
+                              shares=[size_of(part) for part in parts])
+        return self._work([pending], [output], opts, (given, share), self._back([output], [share], how))
 
     def gather(self, outputs, inputs, opts):
         given = in_memory("gather", one_of(inputs))
@@ -311,10 +314,19 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         sizes = [sum(receives)] if len(outs) == 1 else receives
         return self._work([pending], outputs, opts, (given, taken), lambda: hand_out(taken, sizes, outs))
 
-    def _back(self, tensors, hosts):
-        """What copies results from host memory to where they belong; None where they lie there."""
+    def _back(self, tensors, hosts, *reductions):
+        """What divides the sums of which averages are asked, cut towards zero as NCCL does, and copies results from host
+        memory to where they belong; None where nothing of that is to be done. `reductions`: one for each tensor, or none."""
+        sums = [host for host, how in zip(hosts, reductions) if how.divided]
         pairs = [(tensor, host) for tensor, host in zip(tensors, hosts) if tensor is not host]
-        return (lambda: [tensor.detach().copy_(host) for tensor, host in pairs]) if pairs else None
+
+        def finish():
+            for whole in sums:
+                whole.div_(self.size(), rounding_mode="trunc")
+            for tensor, host in pairs:
+                tensor.detach().copy_(host)
+
+        return finish if sums or pairs else None
 
     def _zeros(self):
         return [0] * self.size()

@@ -89,7 +89,7 @@ def test_a_rank_that_dies_or_is_late_is_named_by_all_others(how, culprit):
 
 
 @pytest.mark.parametrize("call", ["all_gather", "gather", "all_to_all_single", "broadcast", "send",
-                                  "tag", "all_reduce", "average", "reduce", "reduce_scatter", "session", "root"])
+                                  "tag", "all_reduce", "average", "average_int", "reduce", "reduce_scatter", "session", "root"])
 def test_types_and_operations_that_differ_are_named_by_all(call):
     outputs = together("distributed/differing.py", call, ranks=2)
     assert all("heard of it" in output for output in outputs), outputs

@@ -1,5 +1,7 @@
 """Element types and operations that torch.distributed asks for, as the library numbers them."""
 
+from typing import NamedTuple
+
 import torch
 from torch._C._distributed_c10d import ReduceOp
 
@@ -11,23 +13,31 @@ _KINDS = {getattr(torch, name): number for name, number in ELEMENT_TYPES.items()
 WIDTHS = {number: dtype.itemsize for dtype, number in _KINDS.items()}  # bytes by element type
 _OPERATIONS = ((ReduceOp.SUM, "sum"), (ReduceOp.AVG, "average"), (ReduceOp.MAX, "max"), (ReduceOp.MIN, "min"),
                (ReduceOp.PRODUCT, "product"))
+_WHOLE = (torch.int32, torch.int64)
 _OF_BOOL = {"sum": "max", "max": "max", "product": "min", "min": "min"}  # or, and
 
 
+class Reduction(NamedTuple):
+    kind: int          # the element type, as the library numbers it
+    op: int            # the operation, likewise
+    divided: int = 0   # 1: an average of whole numbers; the library sums, and the sum is divided here
+
+
 def reduction_of(what, op, dtype):
-    """(element type, operation) as the library numbers them."""
     name = next((name for known, name in _OPERATIONS if op == known), None)
     if dtype is torch.bool:
         if name not in _OF_BOOL:
             raise InvalidError(f"{what}: {_name_of(op)} of bool; there are {', '.join(_OF_BOOL)}")
-        return ELEMENT_TYPES["uint8"], OPERATIONS[_OF_BOOL[name]]
+        return Reduction(ELEMENT_TYPES["uint8"], OPERATIONS[_OF_BOOL[name]])
     if name is None:
         raise InvalidError(f"{what}: {_name_of(op)} is not done by the backend ringwood; it knows "
                            f"{', '.join(name for _, name in _OPERATIONS)}")
     if dtype not in _KINDS:
         raise InvalidError(f"{what}: {dtype} is not reduced by the backend ringwood; it knows "
                            f"{', '.join(ELEMENT_TYPES)}: convert the tensor first")
-    return _KINDS[dtype], OPERATIONS[name]
+    if name == "average" and dtype in _WHOLE:
+        return Reduction(_KINDS[dtype], OPERATIONS["sum"], 1)
+    return Reduction(_KINDS[dtype], OPERATIONS[name])
 
 
 def kind_of(what, *tensors):

@@ -71,6 +71,11 @@ def reductions():
         average = torch.full((5,), float(rank), dtype=dtype)
         dist.all_reduce(average, ReduceOp.AVG)
         assert average.tolist() == [(size - 1) / 2] * 5, average
+    for dtype in (torch.int32, torch.int64):  # cut towards zero, as NCCL does
+        for call in (dist.all_reduce, lambda tensor, op: dist.reduce(tensor, 0, op)):
+            average = torch.tensor([rank, -rank, 7], dtype=dtype)
+            call(average, ReduceOp.AVG)
+            assert rank and call is not dist.all_reduce or average.tolist() == [(size - 1) // 2, -((size - 1) // 2), 7], average
     turned = torch.full((5,), rank * (1 + 2j), dtype=torch.complex64)
     for op, of in ((ReduceOp.SUM, size), (ReduceOp.AVG, 1)):
         tensor = turned.clone()
@@ -133,6 +138,10 @@ def shares():
             gathered = torch.empty(size * rows, 2, dtype=dtype)
             dist.all_gather_single(gathered, share)
             assert torch.equal(gathered, expected)
+    whole = torch.tensor([2 * rank + 1, -2 * rank - 1] * size)
+    share = torch.empty(2, dtype=torch.int64)
+    dist.reduce_scatter_single(share, whole, ReduceOp.AVG)
+    assert share.tolist() == [size, -size], share
     parts = [torch.full((r + 1,), float(rank + r)) for r in range(size)]
     mine = torch.empty(rank + 1)
     dist.reduce_scatter(mine, parts, ReduceOp.MAX)
@@ -298,6 +307,9 @@ def coalesced():
             one, two = torch.ones(3), torch.full((1000,), 2.0)
             together(lambda: dist.all_reduce(one), lambda: dist.all_reduce(two))
             assert one.tolist() == [size] * 3 and two.tolist() == [2.0 * size] * 1000
+            counts = [torch.tensor([rank]), torch.tensor([2 * rank + 1])]
+            together(*(lambda count=count: dist.all_reduce(count, ReduceOp.AVG) for count in counts))
+            assert counts == [(size - 1) // 2, size], counts
             outs = [torch.empty(size * 2) for _ in range(2)]
             together(*(lambda out=out: dist.all_gather_into_tensor(out, rows) for out in outs))
             assert all(out.tolist() == [float(r) for r in range(size) for _ in range(2)] for out in outs)
@@ -319,7 +331,7 @@ def refusals():
     sharded = DTensor.from_local(torch.ones(3), init_device_mesh("cpu", (size,)), [Shard(0)])
     refused("to_local()", lambda: dist.broadcast(sharded, 0))
     refused("to_local()", lambda: dist.all_gather_into_tensor(sharded, torch.ones(3)))
-    refused("int32", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.AVG))
+    refused("uint8", lambda: dist.all_reduce(torch.ones(3, dtype=torch.uint8), ReduceOp.AVG))
     refused("BXOR", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.BXOR))
     refused("int8", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8)))
     refused("name the source", lambda: dist.recv(torch.empty(1)))
