@@ -1,7 +1,9 @@
 """A small GPT-2, made from a configuration, with Hugging Face's Trainer or accelerate over Ringwood.
 
+    ringwood run -np 2 -- python examples/huggingface.py --loop trainer --mode group     # all it exchanges, over Ringwood
     ringwood run -np 2 -- python examples/huggingface.py --loop trainer --mode hook      # its DDP, Ringwood's exchange
     ringwood run -np 2 -- python examples/huggingface.py --loop trainer --mode local     # rw.LocalSteps
+    ringwood run -np 2 -- python examples/huggingface.py --loop accelerate --mode group
     ringwood run -np 2 -- python examples/huggingface.py --loop accelerate --mode hook
     ringwood run -np 2 -- python examples/huggingface.py --loop accelerate --mode local
 
@@ -110,12 +112,14 @@ def with_accelerate(mode, epochs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--loop", default="trainer", choices=["trainer", "accelerate"])
-    parser.add_argument("--mode", default="hook", choices=["hook", "local", "ddp"])
+    parser.add_argument("--mode", default="hook", choices=["group", "hook", "local", "ddp"])
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--report", metavar="FILE", help="write the losses of rank 0 as JSON")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     rw.init()
+    if arguments.mode == "group":
+        torch.distributed.init_process_group("ringwood")  # before the libraries make one
     losses = {"trainer": with_trainer, "accelerate": with_accelerate}[arguments.loop](arguments.mode, arguments.epochs)
     if rw.rank() == 0:
         print(f"{arguments.loop}, {arguments.mode}: loss {losses[0]:.4f} at first, {losses[-1]:.4f} in the end",

@@ -1,12 +1,14 @@
 """A small GPT in Lightning over Ringwood.
 
+    ringwood run -np 2 -- python examples/lightning_gpt.py --mode group       # all that Lightning exchanges, over Ringwood
     ringwood run -np 2 -- python examples/lightning_gpt.py --mode hook        # Lightning's DDP, Ringwood's exchange
     ringwood run -np 2 -- python examples/lightning_gpt.py --mode optimizer   # rw.DistributedOptimizer
     ringwood run -np 2 -- python examples/lightning_gpt.py --mode local       # rw.LocalSteps
     ringwood run -np 2 -- python examples/lightning_gpt.py --mode ddp         # without Ringwood, to compare with
 
-With `hook` Lightning wraps the model in DistributedDataParallel as ever. In the other two it trains on one device a
-process, knows nothing of the others, and the optimizer that configure_optimizers returns does the rest.
+With `group` and `hook` Lightning wraps the model in DistributedDataParallel as ever. With `optimizer` and `local` it
+trains on one device a process, knows nothing of the others, and the optimizer that configure_optimizers returns does the
+rest.
 """
 
 import argparse
@@ -42,6 +44,7 @@ class Module(lightning.LightningModule):
     def training_step(self, windows):
         loss = self.gpt(windows)
         self.losses.append(loss.item())
+        self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True)
         return loss
 
     def configure_optimizers(self):
@@ -60,13 +63,14 @@ def strategy_of(module):
     hook = {}
     if module.mode == "hook":
         hook = {"ddp_comm_state": rw.HookState(module.named_parameters()), "ddp_comm_hook": rw.communication_hook}
-    return {"strategy": DDPStrategy(process_group_backend="gloo", **hook), "devices": rw.size(),
+    backend = "ringwood" if module.mode == "group" else "gloo"
+    return {"strategy": DDPStrategy(process_group_backend=backend, **hook), "devices": rw.size(),
             "plugins": [TorchElasticEnvironment()]}  # RANK, WORLD_SIZE, …: from `ringwood run`
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--mode", default="hook", choices=["hook", "optimizer", "local", "ddp"])
+    parser.add_argument("--mode", default="hook", choices=["group", "hook", "optimizer", "local", "ddp"])
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--report", metavar="FILE", help="write the losses of rank 0 as JSON")
     arguments = parser.parse_args()
@@ -74,7 +78,7 @@ def main():
     rw.init()
     torch.manual_seed(1)
     module = Module(arguments.mode)
-    if arguments.mode != "ddp":
+    if arguments.mode not in ("ddp", "group"):
         rw.broadcast_parameters(module.state_dict())
     data = Series()
     sampler = torch.utils.data.DistributedSampler(data, rw.size(), rw.rank(), shuffle=False)

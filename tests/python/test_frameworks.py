@@ -90,16 +90,17 @@ def losses(frameworks, folder, example, *arguments):
     return json.loads(report.read_text())
 
 
-def test_lightning_learns_the_same_over_ddp_the_hook_and_the_optimizer(frameworks, tmp_path):
-    ddp, hook, optimizer, local = (losses(frameworks, tmp_path, "lightning_gpt.py", "--mode", mode)
-                                   for mode in ("ddp", "hook", "optimizer", "local"))
-    assert len(ddp) == 32 and hook == pytest.approx(ddp, rel=1e-3) and optimizer == pytest.approx(ddp, rel=1e-3)
+def test_lightning_learns_the_same_over_ddp_the_group_the_hook_and_the_optimizer(frameworks, tmp_path):
+    ddp, group, hook, optimizer, local = (losses(frameworks, tmp_path, "lightning_gpt.py", "--mode", mode)
+                                          for mode in ("ddp", "group", "hook", "optimizer", "local"))
+    assert len(ddp) == 32 and group == pytest.approx(ddp, rel=1e-3)
+    assert hook == pytest.approx(ddp, rel=1e-3) and optimizer == pytest.approx(ddp, rel=1e-3)
     assert local[0] == pytest.approx(ddp[0], rel=1e-3) and local[-1] < 0.8 * local[0]
 
 
 @pytest.mark.parametrize("loop", ["trainer", "accelerate"])
 def test_the_example_for_hugging_face_learns(loop, frameworks, tmp_path):
-    hook, local = (losses(frameworks, tmp_path, "huggingface.py", "--loop", loop, "--mode", mode)
-                   for mode in ("hook", "local"))
-    assert len(hook) == len(local) == 32
+    group, hook, local = (losses(frameworks, tmp_path, "huggingface.py", "--loop", loop, "--mode", mode)
+                          for mode in ("group", "hook", "local"))
+    assert len(group) == len(hook) == len(local) == 32 and group == pytest.approx(hook, rel=1e-3)
     assert hook[-1] < 0.8 * hook[0] and local[-1] < 0.8 * local[0], (hook, local)
