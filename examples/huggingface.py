@@ -122,8 +122,9 @@ def main():
         torch.distributed.init_process_group("ringwood")  # before the libraries make one
     losses = {"trainer": with_trainer, "accelerate": with_accelerate}[arguments.loop](arguments.mode, arguments.epochs)
     if rw.rank() == 0:
-        print(f"{arguments.loop}, {arguments.mode}: loss {losses[0]:.4f} at first, {losses[-1]:.4f} in the end",
-              flush=True)
+        exchanges = rw.session().step if arguments.mode in ("hook", "local") else 0
+        print(f"{arguments.loop}, {arguments.mode}: loss {losses[0]:.4f} at first, {losses[-1]:.4f} in the end, "
+              f"{exchanges} exchanges of gradients or parameters by Ringwood's plan", flush=True)
         if arguments.report:
             with open(arguments.report, "w", encoding="utf-8") as file:
                 json.dump(losses, file)

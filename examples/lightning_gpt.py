@@ -41,6 +41,11 @@ class Module(lightning.LightningModule):
         super().__init__()
         self.gpt, self.mode, self.losses = GPT(LETTERS, WINDOW, 2, 32, 4), mode, []
 
+    def on_train_start(self):
+        """Lightning has wrapped the model now. Its own ddp_comm_hook= is heeded on GPUs alone."""
+        if self.mode == "hook":
+            self.trainer.strategy.model.register_comm_hook(rw.HookState(self.named_parameters()), rw.communication_hook)
+
     def training_step(self, windows):
         loss = self.gpt(windows)
         self.losses.append(loss.item())
@@ -60,11 +65,8 @@ def strategy_of(module):
     """What Trainer is given."""
     if module.mode in ("optimizer", "local"):
         return {"strategy": "auto", "devices": 1}
-    hook = {}
-    if module.mode == "hook":
-        hook = {"ddp_comm_state": rw.HookState(module.named_parameters()), "ddp_comm_hook": rw.communication_hook}
     backend = "ringwood" if module.mode == "group" else "gloo"
-    return {"strategy": DDPStrategy(process_group_backend=backend, **hook), "devices": rw.size(),
+    return {"strategy": DDPStrategy(process_group_backend=backend), "devices": rw.size(),
             "plugins": [TorchElasticEnvironment()]}  # RANK, WORLD_SIZE, …: from `ringwood run`
 
 
@@ -89,7 +91,9 @@ def main():
     if arguments.mode == "local":
         trainer.optimizers[0].join()
     if rw.rank() == 0:
-        print(f"{arguments.mode}: loss {module.losses[0]:.4f} at first, {module.losses[-1]:.4f} in the end", flush=True)
+        exchanges = rw.session().step if arguments.mode not in ("ddp", "group") else 0
+        print(f"{arguments.mode}: loss {module.losses[0]:.4f} at first, {module.losses[-1]:.4f} in the end, "
+              f"{exchanges} exchanges of gradients or parameters by Ringwood's plan", flush=True)
         if arguments.report:
             with open(arguments.report, "w", encoding="utf-8") as file:
                 json.dump(module.losses, file)
