@@ -177,6 +177,15 @@ def test_links_lead_to_files_and_headings():
     assert not broken, "\n".join(broken)
 
 
+def test_no_sentence_becomes_a_list():
+    """Lists have "*"; a line that begins with a minus or plus is one, too, where a formula was broken before its sign."""
+    broken = []
+    for path in [*documents(), ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
+        text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+        broken += [f"{path.name}: {line}" for line in re.findall(r"^ {0,3}[-+] .*", text, re.M)]
+    assert not broken, "\n".join(broken)
+
+
 def test_the_documents_show_commands():
     assert sum(1 for _ in blocks()) >= 5
 
