@@ -128,5 +128,31 @@ class DamagedFiles : public testing::Test {
 
 TEST_F(DamagedFiles, AreNeverSilent) { Damage(1000, 3); }
 
+std::string WholeOf(const fs::path& file) {
+  std::ifstream bytes(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(bytes), {}};
+}
+
+// Also of the first chunk of a table, which is looked at when the store is opened.
+TEST_F(DamagedFiles, ADamagedChunkLeavesTheCheckpointBefore) {
+  const CheckpointId newest = kSaved.front();
+  const std::string state = StateOf(newest);
+  int damaged = 0;
+  for (size_t chunk = 2; chunk < 6; ++chunk) {  // those of its own
+    const fs::path copy = folder_ / "copy";
+    fs::remove_all(copy);
+    fs::copy(whole_, copy, fs::copy_options::recursive);
+    fs::permissions(copy, fs::perms::owner_all);
+    for (const fs::path& file : FilesOf(copy)) {
+      const size_t at = WholeOf(file).find(state.substr(chunk * PieceOf(newest), PieceOf(newest)));
+      if (at == std::string::npos) continue;
+      Flip(file, at + PieceOf(newest) / 2, 3);
+      ++damaged;
+    }
+    EXPECT_EQ(Start(copy), Found::kFellBack) << "chunk " << chunk;
+  }
+  EXPECT_EQ(damaged, 4);
+}
+
 }  // namespace
 }  // namespace ringwood
