@@ -25,7 +25,6 @@ constexpr double kStatusSeconds = 1;     // the question whom one waits for
 constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
 constexpr double kLeastSilenceSeconds = 3;      // questions without an answer, until it hangs
 constexpr double kInterruptSeconds = 0.1;       // between two looks for an interrupt
-constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connection of a call broke
 
 class GrpcControl : public Control {
  public:
@@ -176,9 +175,7 @@ class GrpcControl : public Control {
 
   // Whether a call ended because its connection did.
   bool Broke(const grpc::Status& status) {
-    if (!MayBeTheConnection(FromGrpc(status).code())) return false;
-    return !line_->connected() || line_->channel->WaitForStateChange(
-                                      GRPC_CHANNEL_READY, DeadlineIn(Seconds(kBreakSeconds)));
+    return MayBeTheConnection(FromGrpc(status).code()) && line_->Broke();
   }
 
   // The server may start after its workers.

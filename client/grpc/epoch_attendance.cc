@@ -99,8 +99,8 @@ StatusOr<uint64_t> EpochAttendance::BeginCall(grpc::ClientContext* context, Time
 }
 
 // What broke with the connection is explained by the end of the stream, which may be noticed later.
-// A coordinator that was started again may also get the call before this member is attached to it,
-// as a channel connects by itself, and calls the epoch over (kAborted).
+// With a grace a coordinator that was started again may also get the call before this member is
+// attached to it, as a channel connects by itself, and calls the epoch over (kAborted).
 std::optional<Status> EpochAttendance::EndCall(grpc::ClientContext* context, uint64_t number,
                                                TimePoint end, const std::string& what,
                                                const grpc::Status& status) {
@@ -108,13 +108,14 @@ std::optional<Status> EpochAttendance::EndCall(grpc::ClientContext* context, uin
   calls_.erase(context);
   if (status.ok()) return OkStatus();
   const Status answer = Annotate(FromGrpc(status), what + " at " + Coordinator());
-  const bool unclear = MayBeTheConnection(answer.code()) || answer.code() == StatusCode::kAborted;
-  if (unclear && options_.attendance.grace > Duration::zero()) {
+  if (MayBeTheConnection(answer.code()) || (Looks() && answer.code() == StatusCode::kAborted)) {
     const auto moved = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return !tie_.attached() || tie_.number() != number || quiet_;
     };
-    const Duration patience =
-        std::min(options_.attendance.failure_timeout + Seconds(kExplainSeconds), end - Now());
+    const Duration explained = Looks()
+                                   ? options_.attendance.failure_timeout + Seconds(kExplainSeconds)
+                                   : Seconds(2 * kBreakSeconds);
+    const Duration patience = std::min(explained, end - Now());
     const bool known = mutex_.AwaitWithTimeout(absl::Condition(&moved), absl::FromChrono(patience));
     if (known && !tie_.over() && !quiet_) return std::nullopt;
   }
@@ -228,9 +229,18 @@ bool EpochAttendance::OpensAgain() {
   return loop_.PostReserved([this, open] { loop_.After(Seconds(kLookSeconds), open); });
 }
 
+bool EpochAttendance::Stands(const Line& line, const grpc::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (quiet_) return false;  // nobody waits for the answer
+  }
+  const bool decides = !Looks() && MayBeTheConnection(FromGrpc(status).code());
+  return decides ? !line.Broke() : line.connected();
+}
+
 void EpochAttendance::StreamEnded(const Line& line, const grpc::Status& status) {
   if (AsksAgain(status) && OpensAgain()) return;
-  const bool connected = line.connected();
+  const bool connected = Stands(line, status);
   Act act;
   bool again;
   {
@@ -257,7 +267,10 @@ void EpochAttendance::Open(std::shared_ptr<Line> line) {
   HeartbeatStream::Callbacks callbacks;
   callbacks.confirmed = [this] { Confirmed(); };
   callbacks.noticed = [this](const v1::Notice& notice) { Noticed(notice); };
-  callbacks.ended = [this, line](const grpc::Status& status) { StreamEnded(*line, status); };
+  callbacks.ended = [this, line](const grpc::Status& status) {
+    if (Looks()) return StreamEnded(*line, status);
+    loop_.PostReserved([this, line, status] { StreamEnded(*line, status); });  // Broke waits
+  };
   stream_ = std::make_unique<HeartbeatStream>(line->stub.get(), std::move(callbacks));
   Beat();
 }

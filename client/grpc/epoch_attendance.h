@@ -64,6 +64,7 @@ class EpochAttendance {
 
   std::shared_ptr<Line> PlainLine() const;
   std::shared_ptr<Line> EagerLine() const;  // a fresh one for each attempt
+  bool Looks() const { return options_.attendance.grace > Duration::zero(); }
   std::string Coordinator() const { return "the coordinator at " + options_.address; }
   bool Settled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return tie_.attached() || tie_.over() || quiet_;
@@ -78,11 +79,13 @@ class EpochAttendance {
   std::optional<Status> EndCall(grpc::ClientContext* context, uint64_t number, TimePoint end,
                                 const std::string& what, const grpc::Status& status);
 
-  // On gRPC's threads.
+  // On gRPC's threads; StreamEnded on loop_ where the first loss is the end.
   void Confirmed();
   void Noticed(const v1::Notice& notice);
   void StreamEnded(const Line& line, const grpc::Status& status);
   bool OpensAgain();  // false: as often as it may
+  // Whether the connection of a stream that has ended still stands.
+  bool Stands(const Line& line, const grpc::Status& status);
 
   // On loop_.
   void Open(std::shared_ptr<Line> line);

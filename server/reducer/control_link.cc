@@ -19,6 +19,7 @@ namespace {
 // gRPC promises a callback for everything that was cancelled; one that stays away this long is a
 // bug.
 constexpr double kCancelSeconds = 30;
+constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connection of a call broke
 
 // The calls in flight: all that a callback shares with the link. Who drops the channel last waits
 // for gRPC's threads, so that must not be one of them: a call counts until its context, which holds
@@ -134,6 +135,10 @@ class ControlLink::Connection {
   void Beat(const v1::Beat& beat);
   void EndAttendance();
   bool connected() const { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
+  bool Broke() const {
+    return !connected() ||
+           channel_->WaitForStateChange(GRPC_CHANNEL_READY, DeadlineIn(Seconds(kBreakSeconds)));
+  }
 
  private:
   class Stream;
@@ -252,6 +257,7 @@ void ControlLink::Reattach(const v1::ReattachRequest& request,
 void ControlLink::Attend(StreamCallbacks callbacks) { connection_->Attend(std::move(callbacks)); }
 void ControlLink::Beat(const v1::Beat& beat) { connection_->Beat(beat); }
 bool ControlLink::connected() const { return connection_->connected(); }
+bool ControlLink::Broke() const { return connection_->Broke(); }
 void ControlLink::Leave(const v1::LeaveRequest& request, Duration deadline) {
   connection_->Leave(request, deadline);
 }

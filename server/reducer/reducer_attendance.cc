@@ -50,7 +50,9 @@ void ReducerAttendance::StreamEnded(const Status& why) {
   if (quiet_) return;
   const bool again = tie_.lost();
   if (!again) lost_since_ = Now();
-  const Act act = tie_.StreamEnded(why, link_->connected(), Now());
+  const bool decides = options_.grace <= Duration::zero() && MayBeTheConnection(why.code());
+  const bool connected = decides ? !link_->Broke() : link_->connected();
+  const Act act = tie_.StreamEnded(why, connected, Now());
   if (act == Act::kReattach && !again) {
     Log(LogLevel::kWarning, "coordinator_lost",
         absl::StrFormat("the coordinator is lost: looking for it for %g s, epoch %d stands",

@@ -69,6 +69,34 @@ TEST(ReattachServer, AReducerThatDiesWithTheCoordinatorEndsTheEpochButNotTheElas
   EXPECT_GT(KillAndRestart(&coordinator, "workers that join again", {0, 0.3}).size(), 1u);
 }
 
+// That it ended the epoch would be a decision of it; and what a call in flight hears names the
+// call.
+TEST(ReattachServer, WithoutAGraceEveryRankHearsThatTheCoordinatorIsLost) {
+  constexpr int kKills = 5;
+  RestartedCoordinator coordinator({"--servers", "0"});
+  for (int i = 0; i < kKills; ++i) {
+    Rank a(0), b(1);
+    StatusOr<v1::JoinResponse> joined = Unavailable("it was not asked yet");
+    for (Rank* rank : {&a, &b}) rank->Connect(coordinator.address());
+    std::thread other([&] { joined = b.Join(); });
+    const auto beside = a.Join();
+    other.join();
+    ASSERT_TRUE(beside.ok() && joined.ok()) << beside.status() << joined.status();
+    ASSERT_TRUE(a.Attend(*beside).ok());
+    ASSERT_TRUE(b.Attend(*joined).ok());
+    Status waited;
+    std::thread agrees([&] { waited = b.Agree({}, joined->epoch()).status(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is on its way
+    coordinator.Kill();
+    agrees.join();
+    for (const Status& heard : {a.Failure(), b.Failure(), waited}) {
+      EXPECT_NE(Message(heard).find(" is lost: "), std::string::npos) << heard;
+    }
+    for (Rank* rank : {&a, &b}) rank->Disappear();
+    coordinator.Start();
+  }
+}
+
 // Whether rank 1 comes to wait there for others.
 bool WaitsAt(const std::string& address) {
   const auto stub =
