@@ -3,8 +3,10 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <list>
 #include <optional>
@@ -356,14 +358,15 @@ v1::Memory MemoryAt(const void* place, size_t bytes) {
   return memory;
 }
 
+const volatile uint64_t kNumber = 77;
+
 // Whether the store says that it reads the process that has 77 here.
 bool Reads(v1::Store::Stub* stub, uint64_t told, uint32_t process) {
-  const volatile uint64_t cookie = 77;
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(Seconds(60)));
   v1::MeetRequest request;
   request.set_cookie(told);
-  *request.mutable_at() = MemoryAt(const_cast<const uint64_t*>(&cookie), sizeof cookie);
+  *request.mutable_at() = MemoryAt(const_cast<const uint64_t*>(&kNumber), sizeof kNumber);
   request.mutable_at()->set_process(process);
   v1::MeetResponse response;
   EXPECT_TRUE(stub->Meet(&context, request, &response).ok());
@@ -376,6 +379,26 @@ TEST_F(StoreServiceTest, MeetsWhoseMemoryItReads) {
   EXPECT_FALSE(Reads(stub_.get(), 77, 0));
   EXPECT_FALSE(Reads(stub_.get(), 77, 0xffffffff));
   EXPECT_TRUE(Reads(stub_.get(), 77, self));
+}
+
+// Another process may have the number, too: a child here, and a zero is everywhere.
+TEST_F(StoreServiceTest, ReadsNobodyButItsCaller) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+      if (descriptor != ready[1]) close(descriptor);
+    }
+    (void)!write(ready[1], "", 1);
+    for (;;) pause();
+  }
+  char byte = 1;
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_FALSE(Reads(stub_.get(), kNumber, static_cast<uint32_t>(child)));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  for (const int end : ready) close(end);
 }
 
 TEST_F(StoreServiceTest, TakesBytesThatAChunkNamesInMemory) {

@@ -98,7 +98,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   grpc::ServerUnaryReactor* Meet(grpc::CallbackServerContext* context,
                                  const v1::MeetRequest* request,
                                  v1::MeetResponse* response) override {
-    response->set_reads(store_ != nullptr && met_.Meet(*request));
+    response->set_reads(store_ != nullptr && met_.Meet(*request, context->peer()));
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "server/calls/peer_process.h"
 #include "server/store/record/manifest.h"
 #include "transport/ucx/neighbour.h"
 
@@ -19,11 +20,13 @@ std::string NetworkOf(const std::string& process) {
 
 }  // namespace
 
-bool MetProcesses::Meet(const v1::MeetRequest& request) {
+bool MetProcesses::Meet(const v1::MeetRequest& request, const std::string& peer) {
   const v1::Memory& at = request.at();
+  const auto process = static_cast<int>(at.process());
   const std::string network = NetworkOf(std::to_string(at.process()));
+  // The number shows that its memory can be read; the connection, that it is the caller's.
   if (network.empty() || network != NetworkOf("self") ||
-      !HasCookie(static_cast<int>(at.process()), at.address(), request.cookie())) {
+      !HasCookie(process, at.address(), request.cookie()) || !HoldsConnection(process, peer)) {
     return false;
   }
   const absl::MutexLock lock(&mutex_);

@@ -22,8 +22,8 @@ class MetProcesses {
                                   << 14;  // far more than ranks on a host; then some are forgotten
 
   // Whether the caller is on this host and may be read, and is met from now on. Who has a network
-  // of its own is a host of its own.
-  bool Meet(const v1::MeetRequest& request);
+  // of its own is a host of its own. `peer`: where the call came from, as gRPC names it.
+  bool Meet(const v1::MeetRequest& request, const std::string& peer);
   bool Knows(uint32_t process) const;
 
  private:
