@@ -33,9 +33,6 @@ constexpr CallRight kRights[] = {
     {"/ringwood.v1.Updates/Log", kRankRole},
     {"/ringwood.v1.Updates/Replay", kRankRole},
     {"/ringwood.v1.Deployment/Jobs", kEveryRole},
-    {"/grpc.health.v1.Health/Check", kEveryRole},
-    {"/grpc.health.v1.Health/Watch", kEveryRole},
-    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kEveryRole},
 };
 
 }  // namespace

@@ -1,10 +1,6 @@
 #include "server/calls/grpc_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
-
 #include <algorithm>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -99,11 +95,6 @@ void GrpcServer::Limit(grpc::ServerBuilder* builder) const {
 
 Status GrpcServer::Serve(const std::vector<grpc::Service*>& services,
                          std::unique_ptr<grpc::ContextAllocator> contexts) {
-  static std::once_flag plugins;  // gRPC keeps these switches for the process
-  std::call_once(plugins, [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  });
   if (options_.turn) turns_ = std::make_unique<Turns>();
   grpc::ServerBuilder builder;
   using Kind = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
