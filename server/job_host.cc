@@ -15,6 +15,7 @@
 #include "proto/job_token.h"
 #include "proto/token.h"
 #include "server/coordinator/kept_record.h"
+#include "server/deployed_job.h"
 #include "server/store/ballast.h"
 #include "server/store/store_directory.h"
 #include "server/whereabouts.h"
@@ -134,7 +135,9 @@ Status JobHost::OpenStore() {
   StoreService::Options storing;
   storing.directory = place("/checkpoints");
   storing.store = options_.store;
-  storing.access = {options_.token, options_.credentials};
+  // Who says that it has a further store is not shown the secret.
+  storing.access = {options_.token.empty() ? "" : ServersTokenOf(options_.token),
+                    options_.credentials};
   storing.patience = patience;
   storing.retention = options_.retention;
   storing.max_bytes = options_.max_store_bytes;

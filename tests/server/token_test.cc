@@ -1,5 +1,7 @@
 // A server with a token, and callers without: every call of every service is refused before it does
 // anything, and what lies on the disk is of no use to them either.
+#include "proto/token.h"
+
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor_database.h>
@@ -11,15 +13,20 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
 #include "proto/call.h"
 #include "proto/job_token.h"
 #include "proto/token_file.h"
+#include "ringwood/v1/parts.grpc.pb.h"
 #include "server/calls/call_guard.h"
 #include "server/calls/call_rights.h"
 #include "server/coordinator/coord_store.h"
@@ -137,6 +144,61 @@ TEST(Token, OfARankJoinsAsARankAndGetsTheKeyOfTheEpoch) {
   ExpectCommit(a, b, 1);
   EXPECT_EQ(a.joined.fabric_key().size(), 32u);
   EXPECT_EQ(a.joined.fabric_key(), b.joined.fabric_key());
+}
+
+// Says what token the first call to it brought.
+class TellingStore : public v1::Parts::Service {
+ public:
+  TellingStore() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~TellingStore() override { server_->Shutdown(DeadlineIn(Seconds(10))); }
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::future<std::string> shown() { return shown_.get_future(); }
+
+  grpc::Status Gather(grpc::ServerContext* context, const v1::GatherRequest*,
+                      grpc::ServerWriter<v1::GatheredPart>*) override {
+    const auto found = context->client_metadata().find(kTokenKey);
+    std::call_once(told_, [&] {
+      shown_.set_value(found == context->client_metadata().end()
+                           ? ""
+                           : std::string(found->second.data(), found->second.size()));
+    });
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "it has no disk");
+  }
+
+ private:
+  int port_ = 0;
+  std::once_flag told_;
+  std::promise<std::string> shown_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(Token, OfAServerDoesNotBringAboutThatItsBearerIsShownTheSecret) {
+  const Directory directory;
+  ServerOptions options = Guarded(directory.path());
+  options.servers = 2;
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  TellingStore store;
+  std::future<std::string> shown = store.shown();
+  Worker a(port, 0, 2, false, kToken), b(port, 1, 2, false, kToken),
+      further(port, 1, 0, false, Issued(kServerRole, 600));
+  further.request().set_role(v1::ROLE_REDUCER);
+  further.request().set_store_address(store.address());
+  std::thread joins([&] { EXPECT_TRUE(further.Join().ok()); });
+  JoinBoth(a, b);
+  joins.join();
+  (void)a.Save(10, "the weights of this");  // the other half belongs to the further store
+  ASSERT_EQ(shown.wait_for(Seconds(30)), std::future_status::ready);
+  const auto rights = CheckToken(kToken, shown.get(), std::time(nullptr));
+  ASSERT_TRUE(rights.ok()) << rights.status();
+  EXPECT_EQ(rights->roles, kServerRole);
 }
 
 TEST(Token, WhoHasAnIncarnationButNoTokenEndsNothingAndSavesNothing) {
