@@ -45,40 +45,63 @@ StatusOr<IdentityName> NameIn(const std::string& what, const X509* certificate) 
   return Annotate(name.status(), what + ", subject alternative name");
 }
 
+using Certificates = std::vector<OpensslCertificate>;
 using TrustStore = std::unique_ptr<X509_STORE, OpensslFree<X509_STORE_free>>;
 using Check = std::unique_ptr<X509_STORE_CTX, OpensslFree<X509_STORE_CTX_free>>;
 
-// Signature, use and constraints; validity is compared with the caller's clock.
-Status CheckChain(const std::string& what, X509* certificate, const std::string& by,
-                  X509* authority) {
+struct FreeOfStack {
+  void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }  // and not what is in it
+};
+using Between = std::unique_ptr<STACK_OF(X509), FreeOfStack>;
+
+// A certificate, followed by those of authorities between it and one that is trusted. Signatures,
+// use and constraints; validity is compared with the caller's clock.
+Status CheckChain(const std::string& what, const Certificates& chain, const std::string& by,
+                  const Certificates& authorities, int64_t now) {
   const TrustStore store(X509_STORE_new());
   const Check check(X509_STORE_CTX_new());
-  const bool ready = store != nullptr && check != nullptr &&
-                     X509_STORE_add_cert(store.get(), authority) == 1 &&
-                     X509_STORE_CTX_init(check.get(), store.get(), certificate, nullptr) == 1;
+  const Between between(sk_X509_new_null());
+  bool ready = store != nullptr && check != nullptr && between != nullptr;
+  for (const auto& each : authorities) {
+    ready = ready && X509_STORE_add_cert(store.get(), each.get()) == 1;
+  }
+  for (size_t i = 1; i < chain.size(); ++i) {
+    ready = ready && sk_X509_push(between.get(), chain[i].get()) > 0;
+  }
+  ready =
+      ready && X509_STORE_CTX_init(check.get(), store.get(), chain[0].get(), between.get()) == 1;
   if (!ready) return Internal("OpenSSL cannot check certificates: " + OpensslError());
   X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME);
-  if (X509_verify_cert(check.get()) == 1) return OkStatus();
-  const int error = X509_STORE_CTX_get_error(check.get());
-  (void)OpensslError();
-  return Denied(absl::StrFormat(
-      "%s was not issued by the authority in %s (%s): all processes of a job need certificates of "
-      "one authority, and its %s",
-      what, by, X509_verify_cert_error_string(error), kAuthorityFile));
+  if (X509_verify_cert(check.get()) != 1) {
+    const int error = X509_STORE_CTX_get_error(check.get());
+    (void)OpensslError();
+    return Denied(absl::StrFormat(
+        "%s was not issued by the authority in %s (%s): all processes of a job need certificates "
+        "of one authority, and its %s",
+        what, by, X509_verify_cert_error_string(error), kAuthorityFile));
+  }
+  STACK_OF(X509)* const found = X509_STORE_CTX_get0_chain(check.get());
+  const int length = sk_X509_num(found);
+  for (int i = length - 1; i >= 0; --i) {  // the authority first, whose end is everybody's
+    const std::string& name = i > 0 && i == length - 1 ? by : what;
+    RW_RETURN_IF_ERROR(CheckValidity(name, ValidityOf(sk_X509_value(found, i)), now));
+  }
+  return OkStatus();
 }
 
-Status CheckWithAuthority(const std::string& what, X509* certificate, const std::string& by,
-                          X509* authority, int64_t now) {
-  if (X509_check_ca(authority) != 1) {
+Status CheckWithAuthorities(const std::string& what, const Certificates& chain,
+                            const std::string& by, const Certificates& authorities, int64_t now) {
+  for (const auto& each : authorities) {
+    if (X509_check_ca(each.get()) == 1) continue;
     return Invalid(by + " is no authority's certificate: it may not issue others");
   }
-  RW_RETURN_IF_ERROR(CheckChain(what, certificate, by, authority));
-  RW_RETURN_IF_ERROR(CheckValidity(by, ValidityOf(authority), now));
-  return CheckValidity(what, ValidityOf(certificate), now);
+  return CheckChain(what, chain, by, authorities, now);
 }
 
 struct Pair {
-  OpensslCertificate certificate;
+  X509* certificate() const { return chain[0].get(); }
+
+  Certificates chain;
   OpensslKey key;
 };
 
@@ -87,9 +110,9 @@ StatusOr<Pair> ReadPair(const PemFolder& files) {
   RW_ASSIGN_OR_RETURN(const std::string pem, ReadPemFile(file, false));
   RW_ASSIGN_OR_RETURN(const std::string key_pem, ReadPemFile(key_file, true));
   Pair pair;
-  RW_ASSIGN_OR_RETURN(pair.certificate, CertificateFromPem(file, pem));
+  RW_ASSIGN_OR_RETURN(pair.chain, CertificatesFromPem(file, pem));
   RW_ASSIGN_OR_RETURN(pair.key, KeyFromPem(key_file, key_pem));
-  if (X509_check_private_key(pair.certificate.get(), pair.key.get()) == 1) return pair;
+  if (X509_check_private_key(pair.certificate(), pair.key.get()) == 1) return pair;
   (void)OpensslError();
   return Invalid(key_file + " is not the key of the certificate " + file +
                  ": the two were issued apart; issue them together again");
@@ -106,9 +129,9 @@ StatusOr<IdentityName> NameInCertificate(const std::string& what, const std::str
 
 Status CheckIssued(const std::string& what, const std::string& certificate, const std::string& by,
                    const std::string& authority, int64_t now) {
-  RW_ASSIGN_OR_RETURN(const OpensslCertificate leaf, CertificateFromPem(what, certificate));
-  RW_ASSIGN_OR_RETURN(const OpensslCertificate issuer, CertificateFromPem(by, authority));
-  return CheckWithAuthority(what, leaf.get(), by, issuer.get(), now);
+  RW_ASSIGN_OR_RETURN(const Certificates chain, CertificatesFromPem(what, certificate));
+  RW_ASSIGN_OR_RETURN(const Certificates issuers, CertificatesFromPem(by, authority));
+  return CheckWithAuthorities(what, chain, by, issuers, now);
 }
 
 StatusOr<std::string> ReadPemFile(const std::string& path, bool secret) {
@@ -141,12 +164,11 @@ StatusOr<Identity> ReadIdentity(const std::string& folder, int64_t now) {
   const std::string authority_file = identity.authority_file();
   const std::string file = identity.certificate_file();
   RW_ASSIGN_OR_RETURN(const std::string authority_pem, ReadPemFile(authority_file, false));
-  RW_ASSIGN_OR_RETURN(const auto authority, CertificateFromPem(authority_file, authority_pem));
+  RW_ASSIGN_OR_RETURN(const auto authorities, CertificatesFromPem(authority_file, authority_pem));
   RW_ASSIGN_OR_RETURN(const Pair pair, ReadPair(identity));
-  X509* const certificate = pair.certificate.get();
-  RW_RETURN_IF_ERROR(CheckWithAuthority(file, certificate, authority_file, authority.get(), now));
-  RW_ASSIGN_OR_RETURN(identity.name, NameIn(file, certificate));
-  identity.validity = ValidityOf(certificate);
+  RW_RETURN_IF_ERROR(CheckWithAuthorities(file, pair.chain, authority_file, authorities, now));
+  RW_ASSIGN_OR_RETURN(identity.name, NameIn(file, pair.certificate()));
+  identity.validity = ValidityOf(pair.certificate());
   return identity;
 }
 
@@ -159,7 +181,7 @@ StatusOr<HostTrust> ReadHostTrust(const std::string& folder, const std::string& 
         trust.authority_file(), what));
   }
   RW_ASSIGN_OR_RETURN(const std::string authority, ReadPemFile(trust.authority_file(), false));
-  RW_RETURN_IF_ERROR(CertificateFromPem(trust.authority_file(), authority).status());
+  RW_RETURN_IF_ERROR(CertificatesFromPem(trust.authority_file(), authority).status());
   const bool certificate = IsThere(trust.certificate_file());
   if (certificate != IsThere(trust.key_file())) {
     return NotFound(absl::StrFormat(
@@ -169,8 +191,7 @@ StatusOr<HostTrust> ReadHostTrust(const std::string& folder, const std::string& 
   }
   if (!certificate) return trust;
   RW_ASSIGN_OR_RETURN(const Pair pair, ReadPair(trust));
-  RW_RETURN_IF_ERROR(
-      CheckValidity(trust.certificate_file(), ValidityOf(pair.certificate.get()), now));
+  RW_RETURN_IF_ERROR(CheckValidity(trust.certificate_file(), ValidityOf(pair.certificate()), now));
   trust.has_certificate = true;
   return trust;
 }

@@ -2,8 +2,10 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/pemerr.h>
 
 #include <ctime>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -42,13 +44,27 @@ std::string OpensslError() {
 }
 
 StatusOr<OpensslCertificate> CertificateFromPem(const std::string& what, const std::string& pem) {
-  OpensslCertificate certificate;
-  if (pem.size() <= kMaxPemBytes) {
-    certificate.reset(PEM_read_bio_X509(Reading(pem).get(), nullptr, NoPassword, nullptr));
+  RW_ASSIGN_OR_RETURN(auto certificates, CertificatesFromPem(what, pem));
+  return std::move(certificates.front());
+}
+
+StatusOr<std::vector<OpensslCertificate>> CertificatesFromPem(const std::string& what,
+                                                              const std::string& pem) {
+  std::vector<OpensslCertificate> certificates;
+  const OpensslBuffer buffer = Reading(pem);
+  while (pem.size() <= kMaxPemBytes) {
+    OpensslCertificate next(PEM_read_bio_X509(buffer.get(), nullptr, NoPassword, nullptr));
+    if (next == nullptr) break;
+    certificates.push_back(std::move(next));
   }
-  if (certificate != nullptr) return certificate;
+  // So the text ends; anything else is damage, which TLS would stumble over.
+  const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   (void)OpensslError();
-  return Invalid(what + " holds no certificate in PEM (-----BEGIN CERTIFICATE-----)");
+  if (ended && !certificates.empty()) return certificates;
+  return Invalid(what +
+                 (certificates.empty() ? " holds no certificate in PEM"
+                                       : " holds a damaged certificate beside good ones") +
+                 " (-----BEGIN CERTIFICATE-----)");
 }
 
 StatusOr<OpensslKey> KeyFromPem(const std::string& what, const std::string& pem) {

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "identity/name.h"
@@ -30,6 +31,10 @@ std::string OpensslError();
 
 // The first certificate or key in the text; `what` names it in errors.
 StatusOr<OpensslCertificate> CertificateFromPem(const std::string& what, const std::string& pem);
+// All of them, at least one: a certificate is followed by those of the authorities between it and
+// the one that is trusted.
+StatusOr<std::vector<OpensslCertificate>> CertificatesFromPem(const std::string& what,
+                                                              const std::string& pem);
 StatusOr<OpensslKey> KeyFromPem(const std::string& what, const std::string& pem);
 StatusOr<std::string> ToPem(X509* certificate);
 StatusOr<std::string> ToPem(EVP_PKEY* key);

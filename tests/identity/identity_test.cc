@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <grpc/support/log.h>
 #include <gtest/gtest.h>
+#include <openssl/ec.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,10 +12,12 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "base/files/whole_file.h"
 #include "identity/authority.h"
 #include "identity/credentials.h"
+#include "identity/openssl.h"
 #include "identity/private_file.h"
 
 namespace ringwood {
@@ -163,6 +167,65 @@ TEST_F(IdentityFolder, ALeafIssuesNothing) {
               HasSubstr("not an authority's"));
   EXPECT_THAT(Message(CheckIssued("x", leaf.certificate, "leaf", leaf.certificate, now_)),
               HasSubstr("no authority's certificate"));
+}
+
+// As tools of others make them: signed by `issuer`, or null: by itself.
+struct MadeAuthority {
+  MadeAuthority(const char* name, const MadeAuthority* issuer, const Validity& validity)
+      : key(EVP_EC_gen("P-256")), certificate(X509_new()) {
+    X509* const by = issuer == nullptr ? certificate.get() : issuer->certificate.get();
+    X509_set_version(certificate.get(), 2);
+    X509_set_pubkey(certificate.get(), key.get());
+    EXPECT_TRUE(SetValidity(certificate.get(), validity).ok());
+    X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_ASC,
+                               reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
+    X509_set_issuer_name(certificate.get(), X509_get_subject_name(by));
+    X509V3_CTX context;
+    X509V3_set_ctx(&context, by, certificate.get(), nullptr, nullptr, 0);
+    for (const auto& [id, value] : {std::pair(NID_basic_constraints, "critical,CA:TRUE"),
+                                    std::pair(NID_subject_key_identifier, "hash")}) {
+      X509_EXTENSION* const extension = X509V3_EXT_nconf_nid(nullptr, &context, id, value);
+      EXPECT_EQ(X509_add_ext(certificate.get(), extension, -1), 1);
+      X509_EXTENSION_free(extension);
+    }
+    EXPECT_GT(X509_sign(certificate.get(), issuer == nullptr ? key.get() : issuer->key.get(),
+                        EVP_sha256()),
+              0);
+  }
+  std::string pem() const { return *ToPem(certificate.get()); }
+
+  OpensslKey key;
+  OpensslCertificate certificate;
+};
+
+TEST_F(IdentityFolder, AnAuthorityBetweenStandsBehindTheCertificate) {
+  const Validity valid{now_ - kDay, now_ + kDay}, over{now_ - kDay, now_ - 7200};
+  const MadeAuthority root("root", nullptr, valid), between("between", &root, valid),
+      expired("expired", &root, over);
+  Leaf leaf = Issue(*Authority::Read(between.pem(), *ToPem(between.key.get())));
+  EXPECT_THAT(Why(Write(root.pem(), leaf)), HasSubstr("was not issued by the authority in"));
+  leaf.certificate += between.pem();
+  const auto identity = ReadIdentity(Write(root.pem(), leaf), now_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_EQ(identity->name, name_);
+
+  const auto authority = Authority::Read(expired.pem(), *ToPem(expired.key.get()));
+  Leaf late = Issue(*authority, {now_ - 10800, now_ + 60});
+  late.certificate += expired.pem();
+  EXPECT_THAT(Why(Write(root.pem(), late)), HasSubstr("cert.pem expired 2 h ago"));
+}
+
+// While a job's authority is replaced by another both count.
+TEST_F(IdentityFolder, SeveralAuthoritiesAreTrusted) {
+  const Authority one = MakeAuthority(), other = MakeAuthority(), third = MakeAuthority();
+  const std::string both = one.certificate() + other.certificate();
+  for (const Authority& authority : {one, other}) {
+    const auto identity = ReadIdentity(Write(both, Issue(authority)), now_);
+    EXPECT_TRUE(identity.ok()) << identity.status();
+  }
+  EXPECT_THAT(Why(Write(both, Issue(third))), HasSubstr("was not issued by the authority in"));
+  const std::string damaged = one.certificate() + other.certificate().substr(0, 200);
+  EXPECT_THAT(Why(Write(damaged, Issue(one))), HasSubstr("a damaged certificate beside good"));
 }
 
 TEST_F(IdentityFolder, AnAuthorityIsReadBack) {
