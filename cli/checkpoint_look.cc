@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log_line.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
 #include "server/store/record/manifest.h"
@@ -12,6 +13,8 @@
 
 namespace ringwood {
 namespace {
+
+constexpr size_t kShownBytes = 2048;  // of a problem, which names items as their rank called them
 
 std::string State(const CheckpointSummary& checkpoint) {
   if (!checkpoint.problem.empty()) return checkpoint.problem;
@@ -137,7 +140,7 @@ Status Verify(const CheckpointFlags& flags) {
     if (flags.json) continue;
     std::printf("step %s of epoch %s: %s\n", std::to_string(checkpoint.step).c_str(),
                 std::to_string(checkpoint.epoch).c_str(),
-                status.ok() ? "good, every byte" : Message(status).c_str());
+                status.ok() ? "good, every byte" : Printable(Message(status), kShownBytes).c_str());
   }
   if (flags.json) PrintJson(json);
   if (json.empty()) return NotFound(flags.store() + " holds no such complete checkpoint");

@@ -11,6 +11,7 @@
 #include "base/digest.h"
 #include "proto/call.h"
 #include "ringwood/v1/store.grpc.pb.h"
+#include "server/store/record/manifest.h"
 #include "server/store/record/manifest_rows.h"
 #include "server/store/store_directory.h"
 #include "server/store/view/prune.h"
@@ -53,6 +54,14 @@ StatusOr<v1::CheckpointManifest> Joined(const ManifestRows& rows) {
     RW_RETURN_IF_ERROR(AddPiece(rows.head, piece, "it", &body));
   }
   return WholeManifest(rows.head, body, "it");
+}
+
+TEST(Manifest, ShowsNoNameThatATerminalWouldObey) {
+  v1::CheckpointManifest manifest = ManifestOf(1);
+  manifest.mutable_items(0)->set_name("\x1b[2Jweights\n  shared other");
+  const std::string shown = ToString(manifest);
+  EXPECT_EQ(shown.find('\x1b'), std::string::npos) << shown;
+  EXPECT_NE(shown.find("\\x1b[2Jweights\\n  shared other "), std::string::npos) << shown;
 }
 
 TEST(ManifestRows, AShortOneIsOneRowAsBefore) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "server/store/record/parts.h"
 
@@ -219,8 +220,9 @@ std::string ToString(const v1::CheckpointManifest& manifest) {
     text += absl::StrFormat(
         "  %-6s %-44s %12s  %-20s %d %s\n",
         item.scope() == v1::SCOPE_OWN ? absl::StrFormat("rank %d", item.rank()) : "shared",
-        item.name(), FormatBytes(static_cast<double>(item.bytes())), ToString(TensorTypeOf(item)),
-        item.chunks_size(), item.chunks_size() == 1 ? "chunk" : "chunks");
+        Printable(item.name(), kMaxItemNameBytes), FormatBytes(static_cast<double>(item.bytes())),
+        ToString(TensorTypeOf(item)), item.chunks_size(),
+        item.chunks_size() == 1 ? "chunk" : "chunks");
   }
   return text;
 }
