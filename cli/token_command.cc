@@ -84,8 +84,9 @@ StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFl
         "a token of the role %s makes no tokens: give the job's secret, as its server has it",
         RoleNames(ClaimedRoles(secret))));
   }
-  const std::string file = stores ? "" : TokenFileOf(context.environment, flags.token_file);
-  if (!file.empty()) RW_RETURN_IF_ERROR(CheckSecret(secret, file));
+  if (stores) return secret;
+  const std::string file = TokenFileOf(context.environment, flags.token_file);
+  RW_RETURN_IF_ERROR(CheckSecret(secret, file.empty() ? "RINGWOOD_TOKEN" : file));
   return secret;
 }
 

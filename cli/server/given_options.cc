@@ -29,7 +29,9 @@ Status FindServersToken(const CommandContext& context, const std::string& token_
                         ServerOptions* server) {
   RW_ASSIGN_OR_RETURN(server->token, FindToken(context.environment, token_file));
   const std::string file = TokenFileOf(context.environment, token_file);
-  if (!file.empty()) RW_RETURN_IF_ERROR(CheckSecret(server->token, file));
+  if (!server->token.empty()) {
+    RW_RETURN_IF_ERROR(CheckSecret(server->token, file.empty() ? "RINGWOOD_TOKEN" : file));
+  }
   const bool keeps_parts = !server->coordinator.empty() && !server->store.empty();
   if (keeps_parts && ClaimedRoles(server->token) != kEveryRole) {
     return Invalid(absl::StrFormat(

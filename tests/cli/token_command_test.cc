@@ -159,15 +159,16 @@ TEST(TokenCommand, AServerTakesNoSecretThatIsNone) {
     const std::string file = directory.Write("secret", text);
     std::filesystem::permissions(
         file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-    for (const bool variable : {false, true}) {
+    for (const Environment& given :
+         {Environment{{"", file}}, {{"RINGWOOD_TOKEN_FILE", file}}, {{"RINGWOOD_TOKEN", text}}}) {
+      const auto& [variable, value] = *given.begin();
       std::vector<std::string> words = {"server", "--insecure", "--listen", "127.0.0.1:0"};
-      if (!variable) words.insert(words.end(), {"--token-file", file});
+      if (variable.empty()) words.insert(words.end(), {"--token-file", file});
       words.insert(words.end(), {"--", "true"});
-      const Finished refused =
-          RunProgram(words, {{"RINGWOOD_TOKEN_FILE", variable ? file : std::string()}});
+      const Finished refused = RunProgram(words, variable.empty() ? Environment() : given);
       EXPECT_EQ(refused.code, 78) << refused.err;
       EXPECT_THAT(refused.err, HasSubstr(why));
-      EXPECT_THAT(refused.err, HasSubstr(file));
+      EXPECT_THAT(refused.err, HasSubstr(variable == "RINGWOOD_TOKEN" ? variable : file));
       EXPECT_EQ(refused.err.find(text), std::string::npos);
     }
   }

@@ -128,11 +128,11 @@ def test_status_shows_who_is_waited_for(server):
 
 def test_status_of_a_job_with_a_token_is_for_who_may_read_its_store(tmp_path):
     store = tmp_path / "store"
-    with serving("--store", store, RINGWOOD_TOKEN="of-this-job") as (_, address):
+    with serving("--store", store, RINGWOOD_TOKEN="the-token-of-this-job") as (_, address):
         status = (PROGRAM, "status", "--coordinator", address)
         refused = run(status)
         assert refused.code == CONFIGURATION and "RINGWOOD_TOKEN" in refused.output, refused.output
-        assert run(status, RINGWOOD_TOKEN="of-this-job").code == 0
+        assert run(status, RINGWOOD_TOKEN="the-token-of-this-job").code == 0
         told = run((*status, "--store", store))
         assert told.code == 0 and "no rank has joined" in told.output, told.output
         assert (store / "token").stat().st_mode & 0o777 == 0o600

@@ -123,7 +123,7 @@ def test_under_tls_and_with_ranks_that_are_read_where_they_lie(tmp_path):
 
 def test_a_deployment_has_one_store(tmp_path):
     ended = run([PROGRAM, "server", "--jobs", 2, "--coordinator", "127.0.0.1:1", "--insecure", "--store", tmp_path],
-                RINGWOOD_TOKEN="a secret of many letters")
+                RINGWOOD_TOKEN="a-secret-of-many-letters")
     assert ended.code == 78 and "leave out --store here" in ended.output, ended.output
 
 
