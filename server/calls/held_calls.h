@@ -8,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -21,6 +22,18 @@ inline grpc::Status ToGrpc(const Status& status) {
   // absl's codes are gRPC's.
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       Shortened(Message(status), kMaxStatusBytes));
+}
+
+// The request of a call that waits is kept. Whoever may call can have many of them wait, so those
+// that need not come from a member of the epoch are small: fields that nobody knows count too.
+inline constexpr size_t kMaxWaitingBytes = 64 << 10;
+
+template <typename Request>
+Status CheckMayWait(const Request& request) {
+  const size_t bytes = request.ByteSizeLong();
+  if (bytes <= kMaxWaitingBytes) return OkStatus();
+  return Invalid(absl::StrFormat("a request of %d bytes is none: at most %d are possible here",
+                                 bytes, kMaxWaitingBytes));
 }
 
 // A unary call that is answered later. Deletes itself when gRPC is done with it; the owner of the

@@ -51,7 +51,8 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
                                  const v1::JoinRequest* request,
                                  v1::JoinResponse* response) override {
     const Claimant claimant(*context, request->role());
-    const ringwood::Status admitted = claimant.MayBe(request->rank());
+    ringwood::Status admitted = claimant.MayBe(request->rank());
+    if (admitted.ok()) admitted = CheckMayWait(*request);
     if (!admitted.ok()) return Refuse(response, admitted);
     return Hold<event::Join>(response, *request, Unpredictable() | 1);
   }
@@ -71,7 +72,8 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   }
   grpc::ServerUnaryReactor* Pull(grpc::CallbackServerContext*, const v1::PullRequest* request,
                                  v1::PullResponse* response) override {
-    return Hold<event::Pull>(response, *request);
+    const ringwood::Status fits = CheckMayWait(*request);
+    return fits.ok() ? Hold<event::Pull>(response, *request) : Refuse(response, fits);
   }
   grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext*, const v1::LeaveRequest* request,
                                   v1::LeaveResponse* response) override {

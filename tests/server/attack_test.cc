@@ -109,6 +109,51 @@ TEST(Attack, WaitsThatWereGivenUpLeaveRoomForOthers) {
   EXPECT_EQ(last.Await(7, 0.2).reason(), "not all ranks' stripes are there yet");
 }
 
+// A request that could wait, and 4 MiB of which the server knows nothing.
+template <typename Request>
+Request Padded() {
+  Request request;
+  Request::GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      1000, std::string((4 << 20) - 1000, 'x'));
+  return request;
+}
+
+TEST(Attack, WhatWaitsIsSmall) {
+  Directory directory;
+  auto server = Server::Start(Embedded(directory.path()));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto channel = Stranger((*server)->port());
+  const auto coordinator = v1::Coordinator::NewStub(channel);
+  const auto store = v1::Store::NewStub(channel);
+  const auto expect_refused = [](auto call) {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(Seconds(kDeadlineSeconds)));
+    const grpc::Status status = call(&context);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_NE(status.error_message().find("at most 65536"), std::string::npos);
+  };
+  expect_refused([&](auto* context) {
+    v1::JoinResponse response;
+    auto request = Padded<v1::JoinRequest>();
+    request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
+    request.set_role(v1::ROLE_WORKER);
+    request.set_world(2);
+    return coordinator->Join(context, request, &response);
+  });
+  expect_refused([&](auto* context) {
+    v1::PullResponse response;
+    return coordinator->Pull(context, Padded<v1::PullRequest>(), &response);
+  });
+  expect_refused([&](auto* context) {
+    v1::AwaitResponse response;
+    return store->Await(context, Padded<v1::AwaitRequest>(), &response);
+  });
+  expect_refused(
+      [&](auto* context) { return store->Hold(context, Padded<v1::HoldRequest>())->Finish(); });
+  expect_refused(
+      [&](auto* context) { return store->Load(context, Padded<v1::LoadRequest>())->Finish(); });
+}
+
 TEST(Attack, AStrangerIsNotTakenForTheServersOwnReducer) {
   auto server = Server::Start(Embedded());
   ASSERT_TRUE(server.ok()) << server.status();

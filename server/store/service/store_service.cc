@@ -106,8 +106,8 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   grpc::ServerWriteReactor<v1::LoadChunk>* Load(grpc::CallbackServerContext*,
                                                 const v1::LoadRequest* request) override {
-    return loads_ == nullptr ? ItemLoads::Stream::Refuse(NoStore())
-                             : loads_->Open(next_call_++, *request);
+    const Status fits = loads_ == nullptr ? NoStore() : CheckMayWait(*request);
+    return fits.ok() ? loads_->Open(next_call_++, *request) : ItemLoads::Stream::Refuse(fits);
   }
 
   grpc::ServerWriteReactor<v1::ItemsPart>* Items(grpc::CallbackServerContext*,
@@ -124,7 +124,8 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   grpc::ServerWriteReactor<v1::HeldPart>* Hold(grpc::CallbackServerContext*,
                                                const v1::HoldRequest* request) override {
-    const Status kept = KeepsWholes();
+    Status kept = KeepsWholes();
+    if (kept.ok()) kept = CheckMayWait(*request);
     return kept.ok() ? room_->Open(next_call_++, *request) : ReadingRoom::Stream::Refuse(kept);
   }
 
@@ -235,6 +236,10 @@ grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerConte
   const uint64_t id = next_call_++;
   auto* call = new Awaits::Call(
       response, [this, id] { loop_.PostReserved([this, id] { awaits_.Leave(id); }); });
+  if (const Status fits = CheckMayWait(*request); !fits.ok()) {
+    call->Answer(fits);
+    return call;
+  }
   const bool posted = loop_.Post([this, id, call, request = *request] {
     if (const Status kept = KeepsWholes(); !kept.ok()) return call->Answer(kept);
     awaits_.Enter(id, request, call, OutcomeOf());
