@@ -10,6 +10,7 @@ change after the first step, and because the plan merges by itself.
 """
 
 import gc
+import sys
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -56,6 +57,7 @@ class HookState:
         self._arrivals = Arrivals(self._exchange)
         self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
         self._velocity = Velocity(self._exchange, self._slots, dict.fromkeys(named, recipe.velocity))
+        job.leaving.append(self._leave)
 
     def exchange(self, bucket):
         """Announces the bucket's gradients; the last one of a backward waits for the commit."""
@@ -102,6 +104,14 @@ class HookState:
         pending, self._pending, self._running, self._seen = self._pending, [], False, set()
         for future, content, dense in pending:  # dense: where the average is, which DistributedDataParallel takes sparse
             future.set_result(content if dense is None else dense.to_sparse(content.sparse_dim()))
+
+    def _leave(self):
+        """Before the session closes. A framework may leave a hook out that it was given, without a word."""
+        in_vain = self.last is None and not self._running and bool(self._slots) and not self.session.closed
+        if in_vain and self.session.rank == 0 and getattr(sys, "last_value", None) is None:
+            sys.stderr.write(f"W rank {self.session.slot}: no backward came to the HookState of {len(self._slots)} parameters: "
+                             "Ringwood exchanged none of their gradients. Give it to register_comm_hook(state, "
+                             "rw.communication_hook) of the DistributedDataParallel whose forward is called\n")
 
     def state_dict(self):
         """The velocity of the dense tensors."""

@@ -51,6 +51,12 @@ def test_a_program_of_many_sessions_tells_of_its_data_plane_once(in_turn):
     assert in_turn.output.count("I rank 0: data plane: ") == 1, in_turn.output
 
 
+@pytest.mark.parametrize("how, told", [([], 1), (["register"], 0)], ids=["left out", "registered"])
+def test_a_hook_that_no_backward_has_called_is_told(how, told):
+    output = run_job("distributed/unregistered.py", *how).output
+    assert output.count("no backward came to the HookState of 2 parameters") == told, output
+
+
 @pytest.mark.parametrize("kind, why", [("sparse", "(sparse tensors)"), ("int4", "(wire=int4)")])
 def test_what_is_held_back_of_averages_that_no_step_uses_is_told_once(kind, why):
     dropped = run_job("optimizer/unused.py", kind, "drops").output
