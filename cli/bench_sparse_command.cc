@@ -212,7 +212,7 @@ void AddBenchSparseCommand(Command bench, CommandContext* context) {
       .Value("--servers", &flags->servers,
              "Start this many reducers, on the workers' hosts; without it one on each")
       .Takes("NUMBER")
-      .Within(1, 16384);
+      .Within(1, kMostServers);
   command.Run(context, [context, flags] { return Launch(context, flags.get()); });
 }
 

@@ -53,7 +53,7 @@ void AddReplayFlags(Command command, ReplayFlags* flags) {
       .Within(1e-9, 1.0);
   add("--servers", &replay.servers, "NUMBER",
       "Start this many servers (reducers); without it one on each host")
-      .Within(1, 16384);
+      .Within(1, kMostServers);
   add("--seed", &replay.seed, "NUMBER", "Make the gradients from this seed").ShowDefault();
   command.Switch("--json", &flags->json, "Print one line of JSON");
 }
@@ -81,7 +81,7 @@ Status LaunchReplay(CommandContext* context, ReplayFlags flags) {
   if (flags.replay.servers == 0) {
     RW_ASSIGN_OR_RETURN(const std::vector<Host> hosts, HostsGiven(flags.run.hosts, ""));
     RW_ASSIGN_OR_RETURN(const std::vector<HostRanks> places, PlaceRanks(hosts, flags.run.workers));
-    flags.replay.servers = static_cast<int>(places.size());
+    flags.replay.servers = ServersOf(places);
   }
   return InnerRun(context, flags.run,
                   {{"--servers", std::to_string(flags.replay.servers)},

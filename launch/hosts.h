@@ -13,8 +13,10 @@
 
 namespace ringwood {
 
-// Ranks of one job at most: beyond it a typo ("-np 40000") is likelier than a cluster.
-inline constexpr int kMaxRanks = 16384;
+// Ranks, spares included, and servers of one job at most: its coordinator refuses more
+// (server/calls/limits.h), when all of them have been started.
+inline constexpr int kMaxRanks = 4096;
+inline constexpr int kMostServers = 256;
 
 struct Host {
   std::string name;
@@ -39,6 +41,9 @@ struct HostRanks {
 // what the others leave, as evenly as it goes, earlier ones first. Hosts left without ranks drop
 // out.
 StatusOr<std::vector<HostRanks>> PlaceRanks(const std::vector<Host>& hosts, int ranks);
+
+// Servers of a job where nobody says how many: one on each host, as far as there may be so many.
+int ServersOf(const std::vector<HostRanks>& places);
 
 using Environment = std::map<std::string, std::string>;
 

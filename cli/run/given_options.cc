@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 // `run` has its servers.
 Status CheckNumbers(const RunFlags& flags, const RunOptions& run) {
   const int least = flags.elastic ? 0 : 1;
-  if (!flags.no_server && (run.servers < least || run.servers > kMaxRanks)) {
-    return Invalid(absl::StrFormat("--servers must be %d to %d", least, kMaxRanks));
+  if (!flags.no_server && (run.servers < least || run.servers > kMostServers)) {
+    return Invalid(absl::StrFormat("--servers must be %d to %d", least, kMostServers));
   }
   const int most_stores = run.servers + (flags.elastic ? 1 : 0);  // the coordinator's own
   if (run.stores > 1 && (flags.no_server || run.stores > most_stores)) {
@@ -144,7 +144,7 @@ StatusOr<RunOptions> RunOptionsGiven(const CommandContext& context, const RunFla
   const int spares = flags.ranks > 0 ? flags.elastic_run.spares : 0;
   RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, flags.ranks + spares));
   // Where a host has none, each of its workers sends to the other hosts' (sparse/tree.h).
-  run.servers = flags.servers >= 0 ? flags.servers : static_cast<int>(run.places.size());
+  run.servers = flags.servers >= 0 ? flags.servers : ServersOf(run.places);
   RW_RETURN_IF_ERROR(CheckNumbers(flags, run));
   RW_RETURN_IF_ERROR(CheckNetwork(run));
   run.tls = !flags.no_server && (flags.tls || !OnLoopback(run));

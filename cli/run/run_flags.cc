@@ -26,9 +26,9 @@ void AddPlaceFlags(Command command, RunFlags* flags) {
   add("-x,--export", &flags->exports, "NAME[=VALUE]",
       "Give the ranks this variable (repeatable); without VALUE the launcher's own");
   add("--servers", &flags->servers, "NUMBER",
-      "Start this many servers, without it one on each host; each is a reducer, the first "
-      "coordinates and keeps the store. With --elastic a process of its own does, and there may be "
-      "none")
+      "Start this many servers, without it one on each host, 256 at most; each is a reducer, the "
+      "first coordinates and keeps the store. With --elastic a process of its own does, and there "
+      "may be none")
       .AtLeast(0);
   add("--max-memory", &run.max_memory, "BYTES",
       "Refuse a job whose reducers may need more memory than this in a server, e.g. 4G; without "

@@ -1,7 +1,7 @@
 #include "client/grpc/control.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
@@ -215,7 +215,8 @@ class GrpcControl : public Control {
                      Duration silence) {
     const Duration longest = std::max(silence, Seconds(kLeastSilenceSeconds));
     Duration patience = std::min(silence, Seconds(kFirstWordSeconds));
-    std::optional<TimePoint> silent_since;
+    bool silent = false;
+    TimePoint since;  // it is silent
     grpc::Status status;
     absl::Notification answered;
     (line_->stub->async()->*method)(context, &request, response, [&](grpc::Status answer) {
@@ -225,13 +226,13 @@ class GrpcControl : public Control {
     while (!answered.WaitForNotificationWithTimeout(absl::FromChrono(patience))) {
       const TimePoint asked = Now();
       if (SayProgress(request.rank())) {
-        silent_since.reset();
+        silent = false;
         patience = std::min(3 * patience, longest);
         continue;
       }
       patience = std::min(patience, longest / 8);
-      if (!silent_since) silent_since = asked;
-      if (Now() - *silent_since < longest) continue;
+      if (!std::exchange(silent, true)) since = asked;
+      if (Now() - since < longest) continue;
       context->TryCancel();
       answered.WaitForNotification();
       return {

@@ -8,7 +8,10 @@
 #include <filesystem>
 #include <thread>
 
+#include "absl/strings/str_format.h"
 #include "base/clock.h"
+#include "launch/hosts.h"
+#include "server/calls/limits.h"
 #include "tests/cli/program.h"
 
 namespace ringwood {
@@ -53,6 +56,26 @@ TEST(Run, EachHostHasAServerUnlessANumberIsGiven) {
   EXPECT_THAT(plan({"-H", "h1:2,h2:2", "--servers", "1"}), HasSubstr("servers: 1"));
   EXPECT_THAT(plan({"-np", "1", "--servers", "0"}), HasSubstr("--servers must be 1 to"));
   EXPECT_THAT(plan({"-H", "h1:2,h2:2", "--store", "s", "--stores", "2"}), HasSubstr("servers: 2"));
+}
+
+// What the coordinator would refuse when all processes are there is refused before the first one.
+TEST(Run, AJobIsNoLargerThanItsCoordinatorAdmits) {
+  static_assert(kMaxRanks == kMaxWorld && kMostServers == kMaxServers);
+  const auto plan = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"run", "--dry-run", "--elastic"});
+    flags.insert(flags.end(), {"--", "true"});
+    const Finished run = RunProgram(flags);
+    return run.out + run.err;
+  };
+  EXPECT_THAT(plan({"-np", "4096"}), HasSubstr("host localhost: ranks 0..4095"));
+  EXPECT_THAT(plan({"-np", "4097"}), HasSubstr("4097: give 1 to 4096 ranks"));
+  EXPECT_THAT(plan({"-np", "4096", "--spares", "1"}), HasSubstr("4097: give 1 to 4096 ranks"));
+  EXPECT_THAT(plan({"-np", "1", "--servers", "257"}), HasSubstr("--servers must be 0 to 256"));
+  std::string hosts = "h0";
+  for (int host = 1; host < 300; ++host) hosts += absl::StrFormat(",h%d", host);
+  EXPECT_THAT(plan({"-H", hosts, "-np", "300", "--rsh", "false", "--network-interface", "lo",
+                    "--trusted-fabric"}),
+              HasSubstr("servers: 256, and a coordinator on host h0"));
 }
 
 TEST(Run, FlagsOfSparseTensorsReachTheRanksAndWinOverTheEnvironment) {

@@ -1,6 +1,7 @@
 #include "server/coordinator/gathering/gathering.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -102,7 +103,7 @@ void Gathering::RefuseOverdue(TimePoint now, bool busy, const std::vector<Awaite
         late.call,
         TimedOut(absl::StrFormat(
             "%s waited %g s to join: %s", LabelOfJoin(late.request),
-            WaitingRoom::PatienceOf(late, options_.join_timeout_seconds),
+            std::round(WaitingRoom::PatienceOf(late, options_.join_timeout_seconds) * 100) / 100,
             busy ? "another job runs on this server; wait for its end or start a second server"
             : missing.empty()
                 ? "the coordinator cannot keep its epoch; look at its output"
