@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "cli/pages/chart_file.h"
+#include "launch/hosts.h"
 #include "plan/model/cost_option.h"
 #include "plan/predict/show.h"
 #include "plan/strategy/profile_input.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr double kLeastDensity = 1e-9;
 constexpr int kMostFragments = 4096;  // as many turns as tensors may take (client/tensor_table.cc)
 constexpr int kMostSteps = 1000000;   // between exchanges: far above what learns
+constexpr int kMostPlanned = 16384;   // workers and servers: also a job that is too large to run
 
 struct PlanFlags {
   std::string profile;
@@ -26,7 +28,7 @@ struct PlanFlags {
   std::string network;
   int workers = 0;
   int ranks_a_host = 1;
-  int servers = 1;
+  int servers = 0;  // one on each host
   std::string planner = "all";
   double density = 0;  // 0: not given
   double max_density = 1;
@@ -71,7 +73,7 @@ Status SetCosts(const PlanFlags& flags, PlanInput* input) {
                                 input->world, " workers (--workers)"));
   }
   if (flags.ranks_a_host > 1) input->hosts = EvenHosts(input->world, flags.ranks_a_host);
-  input->servers = flags.servers;
+  input->servers = ServersPlanned(flags.servers, input->world, flags.ranks_a_host);
   if (flags.ranks_a_host > 1) input->node_hosts = NodeHostsOf(input->hosts, input->servers);
   return OkStatus();
 }
@@ -198,14 +200,14 @@ void AddNetworkFlags(Command command, PlanFlags* flags) {
   add("--network", &flags->network, "COST",
       "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE][,delay=S]");
   add("--workers", &flags->workers, "NUMBER", "Plan for this many workers on that network")
-      .Within(1, kMaxRanks);
+      .Within(1, kMostPlanned);
   add("--ranks-per-host", &flags->ranks_a_host, "NUMBER",
       "Let this many workers share a network interface")
       .ShowDefault()
-      .Within(1, kMaxRanks);
-  add("--servers", &flags->servers, "NUMBER", "Use this many reducers of the sparse tree")
-      .ShowDefault()
-      .Within(1, kMaxRanks);
+      .Within(1, kMostPlanned);
+  add("--servers", &flags->servers, "NUMBER",
+      "Use this many reducers of the sparse tree, without it one on each host")
+      .Within(1, kMostPlanned);
 }
 
 void AddPlannerFlags(Command command, PlanFlags* flags) {
@@ -266,6 +268,11 @@ void AddRoundsFlags(Command command, PlanFlags* flags) {
 }
 
 }  // namespace
+
+int ServersPlanned(int given, int workers, int ranks_per_host) {
+  if (given > 0) return given;
+  return std::min((workers + ranks_per_host - 1) / ranks_per_host, kMostServers);
+}
 
 void AddPlanCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<PlanFlags>();

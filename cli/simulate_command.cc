@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
 #include "cli/pages/chart_file.h"
+#include "cli/plan_command.h"
 #include "plan/model/cost_option.h"
 #include "plan/predict/scaling.h"
 #include "plan/strategy/profile_input.h"
@@ -23,7 +24,7 @@ struct SimulateFlags {
   std::vector<int> workers;
   std::string network;
   int ranks_per_host = 1;
-  int servers = 1;
+  int servers = 0;  // one on each host
   std::string planner = "exact";
   double density = 0.01;
   double max_density = 1;
@@ -60,7 +61,6 @@ Status RunSimulate(const SimulateFlags& flags) {
   RW_RETURN_IF_ERROR(CheckDensities(flags.density, flags.max_density));
   PlanInput input = InputOf(profile, flags.density);
   RW_ASSIGN_OR_RETURN(input.network, ParseNetwork(flags.network));
-  input.servers = flags.servers;
   input.max_density = flags.max_density;
   if (flags.forward >= 0) {
     input.forward_seconds = flags.forward;
@@ -83,6 +83,7 @@ Status RunSimulate(const SimulateFlags& flags) {
       return Invalid(absl::StrCat("--ranks-per-host ", flags.ranks_per_host, ": there are ",
                                   workers, " workers (--workers)"));
     }
+    input.servers = ServersPlanned(flags.servers, workers, flags.ranks_per_host);
     if (flags.ranks_per_host > 1) {
       input.hosts = EvenHosts(workers, flags.ranks_per_host);
       input.node_hosts = NodeHostsOf(input.hosts, input.servers);
@@ -125,8 +126,8 @@ void AddSimulateCommand(Command app, CommandContext* context) {
       "Let this many workers share a network interface")
       .ShowDefault()
       .Within(1, kMaxRanks);
-  add("--servers", &flags->servers, "NUMBER", "Use this many reducers of the sparse tree")
-      .ShowDefault()
+  add("--servers", &flags->servers, "NUMBER",
+      "Use this many reducers of the sparse tree, without it one on each host")
       .Within(1, kMaxRanks);
   add("--planner", &flags->planner, "NAME", "Simulate the plans of this planner").ShowDefault();
   add("--density", &flags->density, "SHARE", "Send at least this share of a sparse tensor")

@@ -3,7 +3,7 @@
 
     bench/plan/models.py [--ringwood build/release/bin/ringwood]
 
-The profiles have no forward time: half of backward is taken.
+The profiles have no forward time: half of backward is taken. Each host has a reducer, as plan takes it.
 """
 
 import argparse
