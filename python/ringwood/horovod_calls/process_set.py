@@ -40,8 +40,8 @@ class _Group(ProcessGroup):
         super().__init__(*arguments)
         self.compared = Compared(self)
 
-    def _start(self, *arguments, **named):
-        return super()._start(*arguments, about=self.compared.about, **named)
+    def _start(self, *arguments, about=0, **named):
+        return super()._start(*arguments, about=about ^ self.compared.about, **named)
 
     def _work(self, *arguments, **named):
         work = super()._work(*arguments, **named)
