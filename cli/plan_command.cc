@@ -271,7 +271,7 @@ void AddRoundsFlags(Command command, PlanFlags* flags) {
 
 int ServersPlanned(int given, int workers, int ranks_per_host) {
   if (given > 0) return given;
-  return std::min((workers + ranks_per_host - 1) / ranks_per_host, kMostServers);
+  return ServersOn((workers + ranks_per_host - 1) / ranks_per_host);
 }
 
 void AddPlanCommand(Command app, CommandContext* context) {

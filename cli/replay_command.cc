@@ -81,7 +81,7 @@ Status LaunchReplay(CommandContext* context, ReplayFlags flags) {
   if (flags.replay.servers == 0) {
     RW_ASSIGN_OR_RETURN(const std::vector<Host> hosts, HostsGiven(flags.run.hosts, ""));
     RW_ASSIGN_OR_RETURN(const std::vector<HostRanks> places, PlaceRanks(hosts, flags.run.workers));
-    flags.replay.servers = ServersOf(places);
+    flags.replay.servers = ServersOn(places.size());
   }
   return InnerRun(context, flags.run,
                   {{"--servers", std::to_string(flags.replay.servers)},

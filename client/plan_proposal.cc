@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "client/checkpoint/state_names.h"
 #include "client/replan/plan_file.h"
 #include "client/replan/wire_speed.h"
@@ -23,6 +24,11 @@ bool IsOfThisWorld(const v1::SavedPlan& saved, const Place& place) {
          saved.servers() == static_cast<uint32_t>(place.servers);
 }
 
+std::string WorldOf(const v1::SavedPlan& saved) {
+  return FormatCount(static_cast<int>(saved.world()), "worker") + " and " +
+         FormatCount(static_cast<int>(saved.servers()), "server");
+}
+
 // Right results in another world, but other costs than it was made for.
 StatusOr<Plan> FrozenPlan(const SessionOptions& options, const Place& place,
                           const TensorTable& table) {
@@ -31,10 +37,9 @@ StatusOr<Plan> FrozenPlan(const SessionOptions& options, const Place& place,
   if (!plan.ok()) return Annotate(plan.status(), options.freeze_plan);
   if (!IsOfThisWorld(saved, place)) {
     Log(LogLevel::kWarning,
-        absl::StrFormat("%s was made for %d workers and %d servers, here are %d and %d: "
-                        "`ringwood plan` makes one for these",
-                        options.freeze_plan, saved.world(), saved.servers(), place.world,
-                        place.servers));
+        absl::StrFormat("%s was made for %s, here are %d and %d: `ringwood plan` makes one for "
+                        "these",
+                        options.freeze_plan, WorldOf(saved), place.world, place.servers));
   }
   return plan;
 }
@@ -86,8 +91,7 @@ std::optional<Plan> RestoredPlan(const SessionOptions& options, const Place& pla
                                  const TensorTable& table, const v1::SavedPlan& saved) {
   Status fits;
   if (!IsOfThisWorld(saved, place)) {
-    fits = Invalid(absl::StrFormat("it was made for %d workers and %d servers", saved.world(),
-                                   saved.servers()));
+    fits = Invalid("it was made for " + WorldOf(saved));
   } else if (saved.plan().planner() != options.planner) {
     fits = Invalid(absl::StrFormat("it was made by the planner %s", saved.plan().planner()));
   } else {

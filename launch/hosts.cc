@@ -167,9 +167,7 @@ StatusOr<std::vector<HostRanks>> PlaceRanks(const std::vector<Host>& hosts, int 
   return places;
 }
 
-int ServersOf(const std::vector<HostRanks>& places) {
-  return static_cast<int>(std::min<size_t>(places.size(), kMostServers));
-}
+int ServersOn(size_t hosts) { return static_cast<int>(std::min<size_t>(hosts, kMostServers)); }
 
 Environment RankEnvironment(const RankContext& context, const HostRanks& place, int local) {
   Environment environment = context.session;

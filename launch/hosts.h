@@ -43,7 +43,7 @@ struct HostRanks {
 StatusOr<std::vector<HostRanks>> PlaceRanks(const std::vector<Host>& hosts, int ranks);
 
 // Servers of a job where nobody says how many: one on each host, as far as there may be so many.
-int ServersOf(const std::vector<HostRanks>& places);
+int ServersOn(size_t hosts);
 
 using Environment = std::map<std::string, std::string>;
 

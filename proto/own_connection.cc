@@ -1,6 +1,7 @@
 #include "proto/own_connection.h"
 
 #include "base/silence.h"
+#include "proto/call.h"
 
 namespace ringwood {
 namespace {
@@ -32,6 +33,11 @@ grpc::ChannelArguments OwnConnection::Arguments() const {
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, reconnection->attempt_milliseconds);
   }
   return arguments;
+}
+
+bool ConnectionBroke(grpc::Channel* channel) {
+  return channel->GetState(false) != GRPC_CHANNEL_READY ||
+         channel->WaitForStateChange(GRPC_CHANNEL_READY, DeadlineIn(Seconds(kBreakSeconds)));
 }
 
 }  // namespace ringwood

@@ -37,4 +37,11 @@ struct OwnConnection {
   grpc::ChannelArguments Arguments() const;
 };
 
+// Until a channel knows that the connection of a call broke.
+inline constexpr double kBreakSeconds = 0.2;
+
+// Whether a call that has just ended did so because its connection broke, of which the call hears
+// before the channel does. Waits for that moment, at most kBreakSeconds.
+bool ConnectionBroke(grpc::Channel* channel);
+
 }  // namespace ringwood

@@ -144,7 +144,7 @@ StatusOr<RunOptions> RunOptionsGiven(const CommandContext& context, const RunFla
   const int spares = flags.ranks > 0 ? flags.elastic_run.spares : 0;
   RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, flags.ranks + spares));
   // Where a host has none, each of its workers sends to the other hosts' (sparse/tree.h).
-  run.servers = flags.servers >= 0 ? flags.servers : ServersOf(run.places);
+  run.servers = flags.servers >= 0 ? flags.servers : ServersOn(run.places.size());
   RW_RETURN_IF_ERROR(CheckNumbers(flags, run));
   RW_RETURN_IF_ERROR(CheckNetwork(run));
   run.tls = !flags.no_server && (flags.tls || !OnLoopback(run));

@@ -23,7 +23,7 @@ constexpr double kAgainSeconds = 0.1;    // a deployment opens a job in about so
 constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, until a line says so
 constexpr double kStatusSeconds = 1;     // the question whom one waits for
 constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
-constexpr double kLeastSilenceSeconds = 3;      // questions without an answer, until it hangs
+constexpr double kLeastSilenceSeconds = 3;      // in which no question is answered: it hangs
 constexpr double kInterruptSeconds = 0.1;       // between two looks for an interrupt
 
 class GrpcControl : public Control {

@@ -19,7 +19,6 @@ namespace {
 // gRPC promises a callback for everything that was cancelled; one that stays away this long is a
 // bug.
 constexpr double kCancelSeconds = 30;
-constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connection of a call broke
 
 // The calls in flight: all that a callback shares with the link. Who drops the channel last waits
 // for gRPC's threads, so that must not be one of them: a call counts until its context, which holds
@@ -135,10 +134,7 @@ class ControlLink::Connection {
   void Beat(const v1::Beat& beat);
   void EndAttendance();
   bool connected() const { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
-  bool Broke() const {
-    return !connected() ||
-           channel_->WaitForStateChange(GRPC_CHANNEL_READY, DeadlineIn(Seconds(kBreakSeconds)));
-  }
+  bool Broke() const { return ConnectionBroke(channel_.get()); }
 
  private:
   class Stream;

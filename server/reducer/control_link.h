@@ -39,9 +39,7 @@ class ControlLink {
   void Beat(const v1::Beat& beat);  // dropped while the one before is still being sent
 
   bool connected() const;
-  // Whether a call that has just ended did so because the connection broke, of which the call hears
-  // before the connection does. Waits for that moment, at most 0.2 s.
-  bool Broke() const;
+  bool Broke() const;  // see ConnectionBroke
 
   void Leave(const v1::LeaveRequest& request, Duration deadline);  // the answer is ignored
 

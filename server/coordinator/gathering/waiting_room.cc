@@ -250,8 +250,8 @@ std::string WaitingRoom::MissingWorkers(bool continues, TimePoint now) const {
   const bool least = continues || AnyOverdue(now) || all < min;
   const uint32_t needed = least ? min : all;
   if (Workers(now) >= needed) return "";
-  const uint32_t missing = needed - Workers(now);
-  return absl::StrFormat("%d more %s (%s %d)", missing, missing == 1 ? "worker" : "workers",
+  const auto missing = static_cast<int>(needed - Workers(now));
+  return absl::StrFormat("%s (%s %d)", FormatCount(missing, "more worker"),
                          least ? "--min-np" : "-np", needed);
 }
 

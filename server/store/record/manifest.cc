@@ -218,11 +218,10 @@ std::string ToString(const v1::CheckpointManifest& manifest) {
   }
   for (const v1::StoredItem& item : manifest.items()) {
     text += absl::StrFormat(
-        "  %-6s %-44s %12s  %-20s %d %s\n",
+        "  %-6s %-44s %12s  %-20s %s\n",
         item.scope() == v1::SCOPE_OWN ? absl::StrFormat("rank %d", item.rank()) : "shared",
         Printable(item.name(), kMaxItemNameBytes), FormatBytes(static_cast<double>(item.bytes())),
-        ToString(TensorTypeOf(item)), item.chunks_size(),
-        item.chunks_size() == 1 ? "chunk" : "chunks");
+        ToString(TensorTypeOf(item)), FormatCount(item.chunks_size(), "chunk"));
   }
   return text;
 }
