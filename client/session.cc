@@ -233,7 +233,7 @@ void Session::Loaded() {
   connection_->tally()->Loaded(step() + 1, Now());
 }
 
-Status Session::BeginStep(double weight) {
+Status Session::BeginStep(double weight, uint32_t pass) {
   RW_RETURN_IF_ERROR(Alive());
   RW_RETURN_IF_ERROR(CheckReplayed());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
@@ -244,7 +244,7 @@ Status Session::BeginStep(double weight) {
         kLeast));
   }
   RW_RETURN_IF_ERROR(Agree());
-  RW_RETURN_IF_ERROR(steps_.Begin(weight));
+  RW_RETURN_IF_ERROR(steps_.Begin(weight, pass));
   Loaded();
   return OkStatus();
 }

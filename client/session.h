@@ -72,7 +72,9 @@ class Session {
   std::string route(int id) const { return plan_.route(id); }
 
   void Loaded();  // any thread
-  Status BeginStep(double weight);
+  // `pass`: which exchange of the trainer's update this step is, from 1: alike on all ranks of a
+  // fixed job, or FinishStep fails and says whose differ. 0: not said.
+  Status BeginStep(double weight, uint32_t pass = 0);
   Status Ready(int id);
   // Of an elastic job: the next FinishStep is the last of this worker, and the others go on without
   // it. Only Close follows.

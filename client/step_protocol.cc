@@ -36,9 +36,10 @@ void StepProtocol::EnterLog(const v1::JoinResponse& joined, Connection* connecti
                   {joined.epoch(), 0, joined.node(), connection->incarnation()});
 }
 
-Status StepProtocol::Begin(double weight) {
+Status StepProtocol::Begin(double weight, uint32_t pass) {
   if (!receiving_) RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(weight));
   weight_ = weight;
+  pass_ = pass;
   begun_ = true;
   return OkStatus();
 }
@@ -80,6 +81,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_digest(summary.digest);
   vote.set_weight(weight());
   vote.set_non_finite(summary.non_finite);
+  vote.set_pass(pass_);
   vote.set_leaving(leaving_);
   vote.set_ending(ending_);
   vote.set_saves(link->connection()->progress()->saves());
@@ -281,6 +283,7 @@ StepResult StepProtocol::Ended(const Totals& totals, const RoundSummary& summary
   skips_->Ended(link.place(), round(), weight(), totals.skipped);
   ++step_;
   weight_ = 1;
+  pass_ = 0;
   begun_ = false;
   StepResult result;
   result.step = step_;

@@ -97,7 +97,8 @@ class StepProtocol {
   bool in_doubt() const { return in_doubt_; }
 
   // With a plan in force; refused once a tensor is ready. Without it a step has the weight 1.
-  Status Begin(double weight);
+  // `pass`: which exchange of the trainer's update this is, alike on all ranks; 0: not said.
+  Status Begin(double weight, uint32_t pass);
 
   // Blocks until the round is applied. An error means that this worker has not applied it and that
   // the epoch has failed, but for Refused: then nothing has happened. The commit may end the epoch:
@@ -151,6 +152,7 @@ class StepProtocol {
   std::atomic<uint64_t> step_{0};  // written on the trainer's thread
   std::atomic<uint64_t> replays_{0};
   double weight_ = 1;
+  uint32_t pass_ = 0;
   bool begun_ = false;  // Begin was called for the present step
   int exchanged_again_ = 0;
   uint64_t epoch_ = 0;                    // the last one that this worker was active in

@@ -254,6 +254,12 @@ RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int 
  * is sum(weight * gradient) / sum(weight). Optional before the first ready: 1 without it. */
 RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight);
 
+/* The same for a trainer that may exchange several times before it updates its parameters: `pass`
+ * counts from 1 after each update. Of a fixed job: where ranks say different ones, the gradients of
+ * different updates have met, and ringwood_finish_step fails on all of them, says who, and has
+ * applied nothing. 0, as in ringwood_begin_step, is a number like any other. */
+RINGWOOD_EXPORT int ringwood_begin_pass(ringwood_session* session, double weight, uint32_t pass);
+
 /* The data of the next step is there: what follows is computation. Optional, and begin_step says it
  * too. Where this rank holds the others up, the log tells the two apart. Any thread; no wait. */
 RINGWOOD_EXPORT int ringwood_loaded(ringwood_session* session);

@@ -138,6 +138,9 @@ class Session {
   void CheckDeviceSupport(int device) { Check(ringwood_session_device_support(handle_, device)); }
 
   void BeginStep(double weight) { Check(ringwood_begin_step(handle_, weight)); }
+  void BeginPass(double weight, uint32_t pass) {
+    Check(ringwood_begin_pass(handle_, weight, pass));
+  }
   void Loaded() { Check(ringwood_loaded(handle_)); }  // any thread
   void LeaveAfterStep() { Check(ringwood_leave_after_step(handle_)); }
   void Leave(bool leaves) { Check(ringwood_leave(handle_, leaves ? 1 : 0)); }

@@ -76,6 +76,10 @@ int ringwood_begin_step(ringwood_session* session, double weight) {
   return With(session, [&](auto& open) { return open.BeginStep(weight); });
 }
 
+int ringwood_begin_pass(ringwood_session* session, double weight, uint32_t pass) {
+  return With(session, [&](auto& open) { return open.BeginStep(weight, pass); });
+}
+
 int ringwood_leave_after_step(ringwood_session* session) {
   return With(session, [](auto& open) { return open.LeaveAfterStep(); });
 }

@@ -134,7 +134,7 @@ class Gradients:
             return
         self._owner.weigh()
         self.weight = self._owner.weight
-        self._session.begin_step(self.weight)
+        self._session.begin_step(self.weight, self._owner.passes + 1)
         self._running = True
         self.take_scale()
 
@@ -250,9 +250,11 @@ class Gradients:
         held = [(parameter, parameter.grad) for parameter in parameters]
         for parameter, _ in held:
             parameter.grad = None
-        yield
-        for parameter, gradient in held:
-            parameter.grad = gradient
+        try:
+            yield
+        finally:
+            for parameter, gradient in held:
+                parameter.grad = gradient
 
 
 def _dense(parameter):

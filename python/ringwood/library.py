@@ -127,7 +127,7 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_register": (c_int, [_SESSION, POINTER(Tensor), POINTER(c_int)]),
     "ringwood_agree": (c_int, [_SESSION]),
     "ringwood_plan_text": (c_char_p, [_SESSION]),
-    "ringwood_begin_step": (c_int, [_SESSION, c_double]),
+    "ringwood_begin_pass": (c_int, [_SESSION, c_double, c_uint32]),
     "ringwood_leave_after_step": (c_int, [_SESSION]),
     "ringwood_leave": (c_int, [_SESSION, c_int]),
     "ringwood_finish_step": (c_int, [_SESSION, POINTER(StepNumbers)]),

@@ -88,6 +88,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self.sums = None       # Horovod's op=Sum: what makes the averages sums (horovod_calls/sums.py)
         self.averaged = False  # the gradients are averages that were not used yet
         self._by_hand = False  # synchronize() was called for them
+        self.passes = 0        # exchanged since the last step()
         self._again = 0        # exchanges of gradients that held an average already
         self._changes = Changes(scales=scaler is not None)
         self._told_of_drop = self._told_of_rest = False
@@ -137,6 +138,7 @@ class DistributedOptimizer(OptimizerWrapper):
         if self.sums is not None and not self.last.skipped:
             self.sums.settle()
         self.end_step()
+        self.passes = 0
         self._changes.used(self.param_groups)
         if not self.last.skipped:
             self._update()
@@ -281,6 +283,7 @@ class DistributedOptimizer(OptimizerWrapper):
         if self.session.logs and self._exchange is self.session:
             self.session.note(note_of(self.param_groups, self._scaler, absent, self._changes))
         self.last = self._finish_step()
+        self.passes += 1
         self._left_out = self._changes.dropped = False
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):

@@ -157,9 +157,11 @@ class Session:
         text = self._library.quick.ringwood_route(self._handle, identity)
         return text.decode() if text else None
 
-    def begin_step(self, weight=1.0):
-        """Opens the next step. `weight`: samples of this rank in it; 0 is allowed."""
-        self._call("ringwood_begin_step", float(weight))
+    def begin_step(self, weight=1.0, pass_number=0):
+        """Opens the next step. `weight`: samples of this rank in it; 0 is allowed. `pass_number`: where several steps may
+        come before one update of the parameters, which of them this is, from 1; where ranks of a fixed job differ in it,
+        finish_step fails on all of them, says who, and has applied nothing."""
+        self._call("ringwood_begin_pass", float(weight), pass_number)
 
     def loaded(self):
         """The data of the next step is there, what follows is computation: where this rank holds the others up, the

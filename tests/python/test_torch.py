@@ -77,6 +77,10 @@ def test_dense_training_of_three_ranks_equals_one_process_on_the_whole_batch():
     run_job("torch_layer.py", ranks=3)
 
 
+def test_passes_of_different_steps_are_never_averaged():
+    run_job("optimizer/uneven_passes.py")
+
+
 def test_ranks_whose_data_ends_early_join_the_others():
     run_job("uneven.py", ranks=3)
 

@@ -172,6 +172,7 @@ Event EventOf(const Line& line) {
     vote.request.set_checkpoint(line.has("checkpoint"));
     vote.request.set_ending(line.has("ending"));
     if (line.has("saves")) vote.request.set_saves(line.number("saves", 0));
+    vote.request.set_pass(static_cast<uint32_t>(line.number("pass", 0)));
     if (line.has("plan")) *vote.request.mutable_plan() = PlanOf(line, line.text("plan", ""), 1);
     return vote;
   }

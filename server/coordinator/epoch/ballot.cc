@@ -1,5 +1,6 @@
 #include "server/coordinator/epoch/ballot.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
@@ -11,7 +12,7 @@ namespace {
 
 bool SameVote(const v1::VoteRequest& a, const v1::VoteRequest& b) {
   return a.digest() == b.digest() && a.weight() == b.weight() && a.non_finite() == b.non_finite() &&
-         a.leaving() == b.leaving();
+         a.leaving() == b.leaving() && a.pass() == b.pass();
 }
 
 }  // namespace
@@ -95,18 +96,42 @@ Status Ballot::CheckSaves() const {
       label_(*some), round_, label_(*none)));
 }
 
-Status Ballot::Divergence() const {
-  std::map<uint64_t, std::vector<std::string>> ranks;  // by digest
-  for (const auto& [rank, cast] : votes_) ranks[cast.vote.digest()].push_back(label_(rank));
-  if (ranks.size() == 1) return OkStatus();
-  std::vector<std::string> sides;
-  for (const auto& [digest, who] : ranks) {
-    sides.push_back(absl::StrFormat("%s: %016x", absl::StrJoin(who, ", "), digest));
+template <typename Said>
+std::map<uint64_t, std::string> Ballot::Sides(const Said& said) const {
+  std::map<uint64_t, std::string> sides;
+  const uint64_t first = said(votes_.at(0).vote);
+  if (std::all_of(votes_.begin(), votes_.end(),
+                  [&](const auto& cast) { return said(cast.second.vote) == first; })) {
+    return sides;
   }
+  for (const auto& [rank, cast] : votes_) {
+    std::string& side = sides[said(cast.vote)];
+    side += (side.empty() ? "" : ", ") + label_(rank);
+  }
+  return sides;
+}
+
+Status Ballot::CheckPasses() const {
+  const auto sides = Sides([](const v1::VoteRequest& vote) { return vote.pass(); });
+  if (sides.empty()) return OkStatus();
+  return Refused(absl::StrFormat(
+      "step %d is %s, counted from the last update of each: nothing was applied; every rank must "
+      "exchange the same number of backward passes before it calls step(): hold them back "
+      "(no_sync, backward_passes_per_step) where their number may differ",
+      round_, absl::StrJoin(sides, ", ", [](std::string* out, const auto& side) {
+        absl::StrAppendFormat(out, "pass %d on %s", side.first, side.second);
+      })));
+}
+
+Status Ballot::Divergence() const {
+  const auto sides = Sides([](const v1::VoteRequest& vote) { return vote.digest(); });
+  if (sides.empty()) return OkStatus();
   return Corrupt(absl::StrFormat(
       "the averaged gradients of step %d differ between ranks (digests %s): nothing was applied; "
       "check the memory and network of the ranks that stand alone, then resume",
-      round_, absl::StrJoin(sides, "; ")));
+      round_, absl::StrJoin(sides, "; ", [](std::string* out, const auto& side) {
+        absl::StrAppendFormat(out, "%s: %016x", side.second, side.first);
+      })));
 }
 
 const std::string& Ballot::plan_reason() const { return votes_.at(0).vote.plan_reason(); }

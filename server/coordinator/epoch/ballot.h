@@ -36,6 +36,9 @@ class Ballot {
   // An error where some rank has begun checkpoints and another never did: none of them can ever be
   // complete. A rank that misses one, as its state did not fit into memory, is no such case.
   Status CheckSaves() const;
+  // An error where the trainers exchange different passes of an update: those of one that makes
+  // fewer of them would be averaged with those of the others' next step.
+  Status CheckPasses() const;
   const std::string& plan_reason() const;  // why rank 0 asks for a new plan
   std::vector<CallId> Calls() const;       // those still waiting
 
@@ -44,6 +47,9 @@ class Ballot {
     CallId call;
     v1::VoteRequest vote;
   };
+  // Where the votes say different numbers: the ranks of each, else nothing.
+  template <typename Said>
+  std::map<uint64_t, std::string> Sides(const Said& said) const;
   Status Divergence() const;
 
   uint64_t epoch_;

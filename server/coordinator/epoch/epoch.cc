@@ -178,8 +178,10 @@ void Epoch::Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox
 void Epoch::Decide(TimePoint now, Outbox* out) {
   if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly({*left}, out);
   if (!ballot_->Complete()) return;
-  if (const Status saves = ballot_->CheckSaves(); !saves.ok() && !options_.elastic) {
-    return Fail(Nobody(saves), out);
+  if (!options_.elastic) {  // which would only begin another epoch
+    for (const Status& alike : {ballot_->CheckSaves(), ballot_->CheckPasses()}) {
+      if (!alike.ok()) return Fail(Nobody(alike), out);
+    }
   }
   StatusOr<v1::Commit> commit = ballot_->Decide();
   if (!commit.ok()) return Fail(Nobody(commit.status()), out);
