@@ -28,10 +28,12 @@ _KEEPER = ('at_once=$1 store=$2; shift 2; trap "" TERM INT HUP; "$@" & server=$!
 
 
 class _Own:
-    def __init__(self, flags, token, rank, at_once="", temporary=""):
-        self._temporary = temporary
+    def __init__(self, flags, token, rank, at_once="", temporary_store=False):
         command = [self._program(), "server", "--log-level", "warning", "--drain", *flags]
-        self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", at_once, temporary, *command],
+        self._temporary = tempfile.mkdtemp(prefix="ringwood-") if temporary_store else ""
+        if temporary_store:
+            command += ["--store", self._temporary]
+        self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", at_once, self._temporary, *command],
                                          env=os.environ | {"RINGWOOD_TOKEN": token}, stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, start_new_session=True)
         said, _, _ = select.select([self._process.stdout], [], [], _PATIENCE_SECONDS + _START_SECONDS)
@@ -74,13 +76,10 @@ class OwnServer(_Own):
     def __init__(self, keeps=False):
         self.token = secrets.token_hex(16)
         flags = ["--servers", "0", "--no-reducer", *_network_flags()]
-        named, temporary = os.environ.get("RINGWOOD_STORE", ""), ""
+        named = os.environ.get("RINGWOOD_STORE", "")
         if keeps and named:
             flags += ["--store", named, "--store-patience", str(_PATIENCE_SECONDS)]
-        elif keeps:
-            temporary = tempfile.mkdtemp(prefix="ringwood-")
-            flags += ["--store", temporary]
-        super().__init__(flags, self.token, 0, temporary=temporary)
+        super().__init__(flags, self.token, 0, temporary_store=keeps and not named)
 
 
 class OwnReducer(_Own):

@@ -330,9 +330,13 @@ def test_without_the_program_the_remedy_is_named(tmp_path):
     library = tmp_path / "lib" / "libringwood.so"
     library.parent.mkdir()
     library.symlink_to(environment()["RINGWOOD_LIBRARY"])
-    ended = run([sys.executable, JOBS / "dense.py"], RINGWOOD_LIBRARY=str(library), PYTHONPATH=str(tmp_path / "python"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    ended = run([sys.executable, JOBS / "dense.py"], RINGWOOD_LIBRARY=str(library), PYTHONPATH=str(tmp_path / "python"),
+                TMPDIR=str(temporary))
     assert ended.code == 78 and "RINGWOOD_COORDINATOR names no server" in ended.output, ended.output
     assert f"{tmp_path}/bin/ringwood" in ended.output and "./dev build" in ended.output, ended.output
+    assert not left_in(temporary)
 
 
 LIVES = """
