@@ -19,7 +19,7 @@ from .group.reduction import WIDTHS, dtype_of, kind_of, reduction_of
 from .group.tensors import BYTE, NOTHING, hand_out, in_memory, one_of, size_of, together
 from .group.under_way import UnderWay
 from .group.watcher import Watcher
-from .group.work import Work
+from .group.work import Work, hand_over_futures
 from .interface.aside import aside
 from .untraced import untraced
 
@@ -384,3 +384,4 @@ def register():
     """The backend, by name. Once."""
     if "RINGWOOD" not in torch.distributed.Backend._plugins:
         torch.distributed.Backend.register_backend("ringwood", create, extended_api=True, devices=["cpu", "cuda"])
+        hand_over_futures()

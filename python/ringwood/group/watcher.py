@@ -75,7 +75,7 @@ class Watcher:
             work, future = entry
             with contextlib.suppress(Exception):  # the work raises it again where its outcome is asked for
                 work.finish(work.remaining())
-            self._over.wait(work.timeout)
+            self._over.wait(work._timeout)
             self._over = threading.Event()
             self._provide(1)
             return future, self._over

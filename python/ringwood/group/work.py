@@ -8,6 +8,7 @@ import threading
 import time
 
 import torch
+from torch._C._distributed_c10d import Reducer, _create_work_from_future
 from torch._C._distributed_c10d import Work as _Work
 
 from ..errors import InvalidError, RingwoodError
@@ -16,14 +17,17 @@ from ..untraced import untraced
 
 @untraced
 class Work(_Work):
+    """Its attributes have names that no later torch's Work gives to a property: 2.14 did so with `timeout`."""
+
+    what = None  # words for the call, in an error that tells of different ones
+
     def __init__(self, watcher, pending, outputs, timeout, after=None):
         """`pending`: communicator.Pending, one or more; `outputs`: what result() and futures give; `timeout`: the process
         group's, in seconds; `after`: called once before they are given, in the thread that noticed the end."""
         super().__init__()
         self._watcher, self._pending, self._outputs, self._after = watcher, pending, outputs, after
-        self.timeout, self._deadline = timeout, time.monotonic() + timeout
+        self._timeout, self._deadline = timeout, time.monotonic() + timeout
         self._over, self._error, self._future = False, None, None
-        self.what = None  # words for the call, in an error that tells of different ones
         self._lock = threading.Lock()
 
     def wait(self, timeout=None):
@@ -92,3 +96,15 @@ class Work(_Work):
                     error = failed
             self._error, self._after = error, None
             self._over = True
+
+
+def hand_over_futures():
+    """DistributedDataParallel in join() gives PyTorch's reducer the work of an all-reduce, for backward to wait for. The
+    reducer keeps no Python object, without which it waits for ever, and takes the future for complete when the work is: so
+    it is given a work of C++ that is the future. Called once."""
+    give = Reducer._set_forward_pass_work_handle
+
+    def given(reducer, work, *settings):
+        give(reducer, _create_work_from_future(work.get_future()) if isinstance(work, Work) else work, *settings)
+
+    Reducer._set_forward_pass_work_handle = given
