@@ -197,6 +197,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
 
     def gather(self, outputs, inputs, opts):
         given = in_memory("gather", one_of(inputs))
+        self._known("gather", opts.rootRank)
         sends, receives, parts = self._zeros(), self._zeros(), []
         sends[opts.rootRank] = size_of(given)
         if opts.rootRank == self._rank:
@@ -207,6 +208,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
 
     def scatter(self, outputs, inputs, opts):
         output = one_of(outputs)
+        self._known("scatter", opts.rootRank)
         sends, receives, parts = self._zeros(), self._zeros(), []
         receives[opts.rootRank] = size_of(output)
         if opts.rootRank == self._rank:
@@ -256,9 +258,11 @@ class ProcessGroup(torch.distributed.ProcessGroup):
 
     def _pass_on(self, tensor, source, target, tag):
         receives = target == self._rank
+        what = "recv" if receives else "send"
         if source == target:
             raise InvalidError(f"rank {source} of the group sends to itself")
-        host = in_memory("recv" if receives else "send", tensor)
+        self._known(what, source if receives else target)
+        host = in_memory(what, tensor)
         here = int(receives)  # the sender is rank 0 of the pair, the receiver rank 1
         counts, none = [0, 0], [0, 0]
         counts[1 - here] = size_of(host)
@@ -267,7 +271,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         pending = self._start(ALL_TO_ALL, kind_of("send", tensor), ways[0], ways[1], shares=ways[2], receives=ways[3],
                               through=pair, about=tag)
         work = self._work([pending], [tensor], None, (host,), self._back([tensor], [host]) if receives else None, pair)
-        work.what = (f"{'recv' if receives else 'send'} with tag {tag}; of tags that are equal modulo {LINES} messages are "
+        work.what = (f"{what} with tag {tag}; of tags that are equal modulo {LINES} messages are "
                      "received in the order in which they are sent")
         return work
 
@@ -333,7 +337,10 @@ class ProcessGroup(torch.distributed.ProcessGroup):
 
     def _splits(self, tensor, splits):
         if not splits:
-            self._fits("all_to_all", tensor.shape[0] % self.size() if tensor.dim() else 1, 0)
+            rows = tensor.shape[0] if tensor.dim() else 1
+            if rows % self.size():
+                raise InvalidError(f"all_to_all: a tensor of {rows} rows is not divided evenly among {self.size()} ranks: "
+                                   "give input_split_sizes and output_split_sizes")
             return [size_of(tensor) // self.size()] * self.size()
         self._one_each("all_to_all", splits)
         row = size_of(tensor) // max(1, tensor.shape[0])
@@ -342,6 +349,10 @@ class ProcessGroup(torch.distributed.ProcessGroup):
     def _one_each(self, what, parts):
         if len(parts) != self.size():
             raise InvalidError(f"{what}: {len(parts)} tensors or splits in a group of {self.size()} ranks")
+
+    def _known(self, what, rank):
+        if not 0 <= rank < self.size():
+            raise InvalidError(f"{what}: there is no rank {rank} among {self.size()}")
 
     def _fits(self, what, is_, should_be):
         if is_ != should_be:

@@ -335,6 +335,11 @@ def refusals():
     refused("BXOR", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.BXOR))
     refused("int8", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8)))
     refused("name the source", lambda: dist.recv(torch.empty(1)))
+    for call in (dist.isend, dist.irecv, lambda tensor, to: dist.gather(tensor, dst=to),
+                 lambda tensor, to: dist.scatter(tensor, src=to)):
+        for other in (-1, size):
+            refused(f"there is no rank {other} among {size}", lambda: call(torch.ones(1), other))
+    refused(f"{size + 1} rows", lambda: dist.all_to_all_single(torch.empty(size + 1), torch.ones(size + 1)))
     for call, given, taken in ((dist.all_gather_into_tensor, 2, 2 * size), (dist.reduce_scatter_tensor, 2 * size, 2)):
         refused("torch.float32 and torch.int32", lambda: call(torch.empty(taken, dtype=torch.int32), torch.ones(given)))
     refused("do not fit", lambda: dist.all_gather_single(torch.empty(size * 2 + 1), torch.empty(2)))
