@@ -296,7 +296,11 @@ class DistributedOptimizer(OptimizerWrapper):
         self.averaged = True
 
     def _settle(self, absent):
-        """After a commit. `absent`: indices of parameters that no rank had a gradient for."""
+        """After a commit. `absent`: indices of parameters that no rank had a gradient for. Those without elements have one
+        on all ranks, whose backward used one, and in a replay: the bits of a norm of all gradients depend on their number."""
+        for parameter in self._empty:
+            if parameter.requires_grad and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
         self._absent = self._gradients.finished(self.last.skipped, self._velocity, absent)
         if self.sums is not None and not self.last.skipped:
             self.sums.averaged(self.last.total_weight)

@@ -37,6 +37,9 @@ def trained(make, begins):
         loss = model(torch.ones(1, 3)).sum()
         (loss + model.nothing.sum() if rw.rank() == 0 else loss).backward()
         optimizer.step()
+        if make is distributed:
+            given = [parameter.grad is not None for parameter in model.parameters()]
+            assert all(given), f"a norm of all gradients would have other bits than that of the other rank: {given}"
         checkpoint.step()
     checkpoint.wait()
     assert "nothing" not in rw.session().plan and "weight" in rw.session().plan, rw.session().plan
