@@ -13,6 +13,20 @@ OPTIMIZERS = {"sgd": lambda given: torch.optim.SGD(given, lr=0.1, weight_decay=0
               "rmsprop": lambda given: torch.optim.RMSprop(given, lr=0.01, eps=0.1, momentum=0.5),
               "adagrad": lambda given: torch.optim.Adagrad(given, lr=0.05, eps=0.1)}
 
+SPARSE = [{}, {}, {"density": 0.05}, {"density": 0.1, "route": "sparse"}]
+# `threshold` is left out: its threshold is no part of a checkpoint (docs/sparse.md).
+SOMETIMES = {"sparse_codec": ["block16/fp32", "rice/fp32", "block16/bf16", "rice/int8", "block16/int4"],
+             "sparse_merge": ["gtopk", "union", "exact"], "sparse_keep": [1.0, 2.5], "momentum_masking": [True, False],
+             "warmup_steps": [2, 4, 20], "clip_norm": [1.0]}
+
+
+def exchange(choose):
+    """Options of a session: how gradients travel."""
+    options = {"wire": choose.choice(["native", "native", "fp32", "bf16", "int8", "int4", "auto"]),
+               "planner": choose.choice(["hybrid", "hybrid", "single", "wfbp", "mgwfbp", "exact", "lags", "omgs"])}
+    options |= {name: choose.choice(values) for name, values in SOMETIMES.items() if choose.random() < 0.3}
+    return options | choose.choice([{}, {}, {"sparse_chunk": 64}, {"sparse_method": "gaussian"}])
+
 
 def normal(shape, dtype, generator):
     """In the generator's order whatever the type: PyTorch draws complex numbers only as such."""
