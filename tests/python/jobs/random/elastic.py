@@ -1,5 +1,5 @@
 """An elastic job at random: ranks die as a number has chosen, in backward, before the step, in the exchange, in a call
-between two steps or while they save, by a signal, an exit or an exception, alone or all at once. The launcher starts them
+between two steps or while they save, by SIGKILL, _exit or SystemExit, alone or all at once. The launcher starts them
 again, and the job ends when all are together in their last lives. After each step all ranks have the same state, each
 sample of a pass has been in one step, and the averages are those of the step's samples. FOLDER NUMBER."""
 

@@ -1,7 +1,6 @@
 """Worlds that change, at random: a job that was saved on N ranks goes on with M, several times, N and M from 1 to 4. Each
-begins with what was saved: parameters, optimizer and parts to the bit, the sum of all residuals, each rank's own buffer.
-All ranks have the same after each step, and a second resume has the bits of the first one. FIRST COUNT of the numbers,
-on 4 ranks, of which the last ones wait where a world is smaller."""
+begins with what was saved: parameters, optimizer and parts to the bit, the sum of all residuals, each rank's own buffer;
+and its ranks end alike. FIRST COUNT of the numbers, on 4 ranks, of which the last ones wait where a world is smaller."""
 
 import os
 import random
