@@ -23,6 +23,7 @@ from .group.work import Work, hand_over_futures
 from .interface.aside import aside
 from .untraced import untraced
 
+OLDEST_TORCH = (2, 7)
 _REFUSED = {"recv_anysource": "receiving from any rank: name the source",
             "allreduce_sparse": "sparse tensors: make them dense, or sparse=False in nn.Embedding",
             "split_group": "splitting a group: make one with new_group",
@@ -379,6 +380,11 @@ for _name, _words in _REFUSED.items():
 
 def create(options, _):
     """Called by torch.distributed for every group, on all of its members."""
+    # An older one tells no group that it is destroyed, and its C++ waits for works of Python that nobody keeps, for ever.
+    if torch.__version__ < OLDEST_TORCH:
+        raise RefusedError(f"the backend ringwood needs PyTorch {'.'.join(map(str, OLDEST_TORCH))}, this is {torch.__version__}: "
+                           "use a newer one, or rw.DistributedOptimizer or rw.communication_hook (over the backend gloo), for "
+                           "which this one is new enough")
     size, rank, store = options.group_size, options.group_rank, options.store
     joined = join(store, rank, size, options.timeout, list(options.global_ranks_in_group))
     ranks = list(options.global_ranks_in_group) or list(range(size))

@@ -149,3 +149,12 @@ def test_what_a_work_keeps_has_names_that_torch_leaves_free():
 
     kept = vars(Work(watcher=None, pending=[], outputs=[], timeout=1.0))
     assert kept and not [name for name in kept if not name.startswith("_") and name not in vars(Work)], kept
+
+
+def test_a_torch_that_is_too_old_is_refused(monkeypatch):
+    sys.path.insert(0, str(ROOT / "python"))
+    from ringwood import RefusedError, process_group
+
+    monkeypatch.setattr(torch, "__version__", type(torch.__version__)("2.6.0+cu124"))
+    with pytest.raises(RefusedError, match=r"needs PyTorch 2\.7, this is 2\.6\.0\+cu124"):
+        process_group.create(None, None)

@@ -12,7 +12,7 @@ import ringwood
 import ringwood.torch as rw
 
 for _ in range(5):
-    dist.init_process_group("ringwood", timeout=datetime.timedelta(seconds=20))
+    dist.init_process_group("ringwood", timeout=datetime.timedelta(seconds=60))
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
     assert tensor.item() == dist.get_world_size()

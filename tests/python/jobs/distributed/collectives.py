@@ -132,15 +132,15 @@ def shares():
             whole = values((size * rows, 2), dtype)
             expected = sum(values((size * rows, 2), dtype, r) for r in range(size))
             share = torch.empty(rows, 2, dtype=dtype)
-            dist.reduce_scatter_single(share, whole)
+            dist.reduce_scatter_tensor(share, whole)
             assert torch.equal(share, expected[rank * rows:(rank + 1) * rows])
             assert torch.equal(whole, values((size * rows, 2), dtype))  # as it was
             gathered = torch.empty(size * rows, 2, dtype=dtype)
-            dist.all_gather_single(gathered, share)
+            dist.all_gather_into_tensor(gathered, share)
             assert torch.equal(gathered, expected)
     whole = torch.tensor([2 * rank + 1, -2 * rank - 1] * size)
     share = torch.empty(2, dtype=torch.int64)
-    dist.reduce_scatter_single(share, whole, ReduceOp.AVG)
+    dist.reduce_scatter_tensor(share, whole, ReduceOp.AVG)
     assert share.tolist() == [size, -size], share
     parts = [torch.full((r + 1,), float(rank + r)) for r in range(size)]
     mine = torch.empty(rank + 1)
@@ -342,7 +342,7 @@ def refusals():
     refused(f"{size + 1} rows", lambda: dist.all_to_all_single(torch.empty(size + 1), torch.ones(size + 1)))
     for call, given, taken in ((dist.all_gather_into_tensor, 2, 2 * size), (dist.reduce_scatter_tensor, 2 * size, 2)):
         refused("torch.float32 and torch.int32", lambda: call(torch.empty(taken, dtype=torch.int32), torch.ones(given)))
-    refused("do not fit", lambda: dist.all_gather_single(torch.empty(size * 2 + 1), torch.empty(2)))
+    refused("do not fit", lambda: dist.all_gather_into_tensor(torch.empty(size * 2 + 1), torch.empty(2)))
 
 
 for check in (reductions, movements, shares, groups, futures, callbacks, outputs, messages, coalesced, refusals):

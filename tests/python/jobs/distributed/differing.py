@@ -41,7 +41,7 @@ calls = {  # what is called, and words of the error
     "average": (lambda: dist.all_reduce(floats, ReduceOp.AVG if odd else ReduceOp.SUM), ("average of",)),
     "average_int": (lambda: dist.all_reduce(torch.arange(4), ReduceOp.AVG if odd else ReduceOp.SUM), ("different",)),
     "reduce": (lambda: (dist.reduce(floats, 0, op), dist.barrier()), operations),
-    "reduce_scatter": (lambda: dist.reduce_scatter_single(share, floats, op), operations),
+    "reduce_scatter": (lambda: dist.reduce_scatter_tensor(share, floats, op), operations),
     "session": (lambda: rw.allreduce(floats, "max" if odd else "sum"), operations),
     "root": (lambda: (dist.broadcast(floats, rank), dist.barrier()), ("called different collectives",))}
 call, words = calls[how]
