@@ -1,6 +1,7 @@
 """What the jobs in this folder train: parameters and optimizers that a number chooses."""
 
 import random
+from types import SimpleNamespace
 
 import torch
 
@@ -45,6 +46,18 @@ def initial(choose, dtype, generator, layouts=("contiguous",)):
     if layout == "with_gaps" and shape and shape[-1] > 0:
         return normal((*shape[:-1], shape[-1] * 2), dtype, generator)[..., ::2]
     return normal(shape, dtype, generator)
+
+
+def resumable(number, choose, types):
+    """A case of parameters of these types, of which some have elements, with what a checkpoint gives back to the bit."""
+    generator = torch.Generator().manual_seed(number)
+    case = SimpleNamespace(number=number, initials=[initial(choose, kind, generator) for kind in types])
+    if not any(value.numel() for value in case.initials):
+        case.initials[0] = torch.randn(300, generator=generator)
+    case.options, case.sparse = exchange(choose), choose.choice(SPARSE)
+    case.optimizer = choose.choice([name for name in OPTIMIZERS if name != "nesterov" or not case.sparse])
+    case.missing = choose.choice(["error", "error", "zero", "skip"])
+    return case
 
 
 def copied(value):

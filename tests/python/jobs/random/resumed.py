@@ -7,10 +7,9 @@ them."""
 import contextlib
 import random
 import sys
-from types import SimpleNamespace
 
 import torch
-from case import OPTIMIZERS, SPARSE, distance, exchange, initial, run, used
+from case import OPTIMIZERS, distance, resumable, run, used
 
 import ringwood.torch as rw
 
@@ -20,15 +19,9 @@ LOGGED = "logged" in sys.argv
 
 def case_of(number):
     choose = random.Random(number)
-    generator = torch.Generator().manual_seed(number)
     only = choose.choice([torch.float32, torch.float32, torch.bfloat16, None])
     types = [only or choose.choice([torch.float32, torch.bfloat16]) for _ in range(choose.randint(1, 6))]
-    case = SimpleNamespace(number=number, initials=[initial(choose, kind, generator) for kind in types])
-    if not any(value.numel() for value in case.initials):
-        case.initials[0] = torch.randn(300, generator=generator)
-    case.options, case.sparse = exchange(choose), choose.choice(SPARSE)
-    case.optimizer = choose.choice([name for name in OPTIMIZERS if name != "nesterov" or not case.sparse])
-    case.missing = choose.choice(["error", "error", "zero", "skip"])
+    case = resumable(number, choose, types)
     case.weights = choose.random() < 0.3
     case.steps = choose.randint(2, 8)
     case.saved = choose.randint(1, case.steps - 1)  # the step with the checkpoint

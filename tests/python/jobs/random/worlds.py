@@ -5,11 +5,10 @@ and its ranks end alike. FIRST COUNT of the numbers, on 4 ranks, of which the la
 import os
 import random
 import sys
-from types import SimpleNamespace
 
 import torch
 import torch.distributed
-from case import OPTIMIZERS, SPARSE, distance, exchange, initial, run, used
+from case import OPTIMIZERS, distance, resumable, run, used
 
 import ringwood.torch as rw
 
@@ -19,14 +18,8 @@ ME = int(os.environ["RANK"])
 
 def case_of(number):
     choose = random.Random(number)
-    generator = torch.Generator().manual_seed(number)
     types = [choose.choice([torch.float32, torch.float32, torch.bfloat16]) for _ in range(choose.randint(1, 6))]
-    case = SimpleNamespace(number=number, initials=[initial(choose, kind, generator) for kind in types])
-    if not any(value.numel() for value in case.initials):
-        case.initials[0] = torch.randn(300, generator=generator)
-    case.options, case.sparse = exchange(choose), choose.choice(SPARSE)
-    case.optimizer = choose.choice([name for name in OPTIMIZERS if name != "nesterov" or not case.sparse])
-    case.missing = choose.choice(["error", "error", "zero", "skip"])
+    case = resumable(number, choose, types)
     case.worlds = [choose.randint(1, 4) for _ in range(3)]
     case.steps = choose.randint(1, 4)  # in each of them
     return case
