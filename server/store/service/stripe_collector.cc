@@ -304,7 +304,7 @@ void StripeCollector::Settle(const CheckpointId& id, const Status& found) {
   store_->Settle(id, found);
 }
 
-void StripeCollector::Fail(const CheckpointId& id, const Status& why) {
+void StripeCollector::Fail(CheckpointId id, const Status& why) {
   const auto open = open_.find(id);
   if (open == open_.end()) return;
   open->second.life->over = true;

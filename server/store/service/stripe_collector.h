@@ -163,7 +163,7 @@ class StripeCollector {
   void Complete(const CheckpointId& id);
   StatusOr<v1::CheckpointManifest> ManifestOf(const CheckpointId& id,
                                               const std::map<uint32_t, Stripe>& stripes);
-  void Fail(const CheckpointId& id, const Status& why);
+  void Fail(CheckpointId id, const Status& why);  // a copy: the caller's may lie in open_
 
   CheckpointStore* const store_;
   const std::function<int64_t()> unix_seconds_;
